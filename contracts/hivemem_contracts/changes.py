@@ -1,0 +1,98 @@
+"""A change: the announcement of one committed write, as a CloudEvent in NATS binary mode."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, Field, JsonValue
+
+from hivemem_contracts.identifiers import Time, format_time
+from hivemem_contracts.model import ReplyBody
+from hivemem_contracts.subjects import encode_token
+
+ENTITIES = (
+    "session",
+    "state",
+    "event",
+    "memory",
+    "artifact",
+    "index",
+    "agent",
+    "cycle",
+    "window",
+    "lease",
+)
+
+
+class Change(ReplyBody):
+    """What happened to one address, in version order, exactly once per version."""
+
+    entity: str = Field(description="What kind of thing changed, as in the subject.")
+    operation: str = Field(description="What happened to it, in the past tense.")
+    tenant: str
+    namespace: str = Field(
+        description="Where it stands: a session id, a namespace, or a shared scope such as `user:alice`."
+    )
+    key: str | None = Field(default=None, description="The key within the namespace, for what has keys.")
+    version: int = Field(
+        description="The version at this address: an event's sequence, a session's revision, a memory's version."
+    )
+    previous_version: int | None = Field(
+        default=None, description="The version before at this address; null for the first one."
+    )
+    value: JsonValue = Field(default=None, description="What is there now; null after a deletion.")
+    value_omitted: bool = Field(default=False, description="True where the value was over 64 KiB: read it by request.")
+    actor: str = Field(description="The agent that caused it.")
+    cause: str | None = Field(default=None, description="The `Nats-Msg-Id` of the write.")
+    at: Time = Field(description="When it was committed.")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeKind:
+    """One thing that a change can say.
+
+    `value` is the model of the change's value, None where the change carries none. `address` names the tokens below
+    the entity; the last one is behind the key marker if `keyed`.
+    """
+
+    entity: str
+    operation: str
+    value: type[BaseModel] | None
+    summary: str
+    address: tuple[str, ...]
+    keyed: bool = False
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.entity}.{self.operation}"
+
+
+def change_id(tenant: str, entity: str, address_tokens: str, version: int) -> str:
+    """The same for every announcement of the same version, so that the bus drops a twin."""
+    return f"{entity}:{encode_token(tenant)}:{address_tokens}:{version}"
+
+
+def change_headers(change: Change, address_tokens: str, traceparent: str | None = None) -> dict[str, str]:
+    """The CloudEvents attributes of a change and its deduplication id."""
+    identity = change_id(change.tenant, change.entity, address_tokens, change.version)
+    headers = {
+        "Nats-Msg-Id": identity,
+        "ce-specversion": "1.0",
+        "ce-id": _attribute(identity),
+        "ce-type": f"hivemem.{change.entity}.{change.operation}",
+        "ce-source": f"hivemem/{change.entity}",
+        "ce-subject": _attribute(address_tokens),
+        "ce-time": format_time(change.at),
+        "content-type": "application/json",
+    }
+    if traceparent:
+        headers["traceparent"] = traceparent
+    return headers
+
+
+def _attribute(value: str) -> str:
+    """A CloudEvents attribute as a header: readers undo percent escapes, so those of a token are escaped themselves."""
+    return value.replace("%", "%25")
+
+
+def traceparent_of(headers: Mapping[str, str] | None) -> str | None:
+    return headers.get("traceparent") if headers else None

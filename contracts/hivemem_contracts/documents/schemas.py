@@ -1,0 +1,115 @@
+"""JSON Schemas of every body, and of the error that any of them can be answered with."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+
+from hivemem_contracts.catalog import CHANGES, SERVICES
+from hivemem_contracts.changes import Change
+from hivemem_contracts.errors import ALL_ERRORS, HiveError
+
+Schema = dict[str, Any]
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_ANY_JSON: Final = "JsonValue"
+
+
+class _WithoutFieldTitles(GenerateJsonSchema):
+    """A field's title would only repeat its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schema_of(model: type[BaseModel]) -> Schema:
+    """One model, whole in itself."""
+    return _tidied(model.model_json_schema(schema_generator=_WithoutFieldTitles))
+
+
+def shared_schemas(models: Iterable[type[BaseModel]], reference: str) -> dict[str, Schema]:
+    """Many models and all that they consist of, by name; `reference` is where they refer to one another."""
+    inputs = [(model, "validation") for model in dict.fromkeys(models)]
+    _, together = models_json_schema(
+        cast("Any", inputs), ref_template=reference + "/{model}", schema_generator=_WithoutFieldTitles
+    )
+    return cast("dict[str, Schema]", _tidied(together)["$defs"])
+
+
+def error_schema() -> Schema:
+    """The error body. Its codes stay open, because a newer fleet may have more of them."""
+    return {
+        "title": "Error",
+        "description": "What an error reply has as its body. The code is the contract, the text is for people.",
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "name", "detail", "retryable", "context"],
+                "properties": {
+                    "code": {"type": "integer", "description": "One of `x-errors`, or one of a newer fleet."},
+                    "name": {"type": "string"},
+                    "detail": {"type": "string", "description": "For people; it may change."},
+                    "retryable": {"type": "boolean", "description": "The same call may succeed later."},
+                    "context": {"type": "object", "description": "What the code's description promises."},
+                },
+            }
+        },
+        "x-errors": [_described(error) for error in ALL_ERRORS],
+    }
+
+
+def schema_files() -> dict[str, Schema]:
+    """Each schema by the name of its file."""
+    files = {"change": schema_of(Change), "error": error_schema()}
+    for service in SERVICES:
+        for operation in service:
+            files[f"{operation.full_name}.request"] = schema_of(operation.request)
+            files[f"{operation.full_name}.reply"] = schema_of(operation.reply)
+    for change in CHANGES:
+        value = {"type": "null"} if change.value is None else schema_of(change.value)
+        files[f"change.{change.full_name}"] = value | {"title": f"The value of {change.full_name}"}
+    return {f"{name}.json": {"$schema": _DIALECT} | schema for name, schema in files.items()}
+
+
+def summary_of(documented: type) -> str:
+    return " ".join((documented.__doc__ or "").split())
+
+
+def _described(error: type[HiveError]) -> Schema:
+    return {
+        "code": error.code,
+        "name": error.__name__,
+        "retryable": error.retryable,
+        "description": summary_of(error),
+    }
+
+
+def _tidied(schema: Mapping[str, Any]) -> Schema:
+    """Any JSON is `{}` where it stands, and a reference with something beside it is wrapped for older dialects."""
+    tidy = {name: _tidied_value(value) for name, value in _unwrapped(schema).items()}
+    if "$defs" in tidy:
+        tidy["$defs"].pop(_ANY_JSON, None)
+        if not tidy["$defs"]:
+            del tidy["$defs"]
+    return tidy
+
+
+def _tidied_value(value: object) -> Any:
+    if isinstance(value, dict):
+        return _tidied(cast("Schema", value))
+    if isinstance(value, list):
+        return [_tidied_value(item) for item in cast("list[object]", value)]
+    return value
+
+
+def _unwrapped(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    beside = {name: value for name, value in schema.items() if name != "$ref"}
+    if reference.endswith(f"/{_ANY_JSON}"):
+        return beside
+    return {"allOf": [{"$ref": reference}], **beside} if beside else schema

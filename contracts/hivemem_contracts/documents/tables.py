@@ -1,0 +1,157 @@
+"""The parts of the wire page that follow from the contracts, as Markdown, each by the name of its markers."""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from hivemem_contracts import limits
+from hivemem_contracts.catalog import CHANGES, SERVICES
+from hivemem_contracts.changes import Change, ChangeKind
+from hivemem_contracts.documents.schemas import summary_of
+from hivemem_contracts.errors import ALL_ERRORS
+from hivemem_contracts.operations import AnyOperation
+from hivemem_contracts.portable import INTEGER_MAXIMUM, INTEGER_MINIMUM
+from hivemem_contracts.subjects import KEY_MARKER
+
+_LIMITS: Final = (
+    ("an id", limits.ID_CHARACTERS, "characters"),
+    ("a subject", limits.SUBJECT_BYTES, "bytes"),
+    ("the body of a request or a durable command", limits.MESSAGE_BYTES, "bytes"),
+    ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
+    ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),
+    ("the definition of one state machine, as JSON", limits.MACHINE_BYTES, "bytes"),
+    ("a value in a change, as JSON; a larger one is left out", limits.CHANGE_VALUE_BYTES, "bytes"),
+    ("the items of one page, as JSON; the page ends before", limits.REPLY_BYTES, "bytes"),
+    ("the items of one page", limits.LIST_MAXIMUM, f"items, {limits.LIST_DEFAULT} unless asked"),
+    ("one batch", limits.BATCH_ITEMS, "items"),
+    ("objects and arrays in one another, the body among them", limits.JSON_DEPTH, "levels"),
+)
+
+
+def generated_parts() -> dict[str, str]:
+    return {
+        "operations": "\n".join(_operations()),
+        "shapes": "\n".join(_shapes()),
+        "changes": "\n".join(_changes()),
+        "errors": "\n".join(_errors()),
+        "limits": "\n".join(_limits()),
+    }
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    head = list(head)
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def _operations() -> Iterator[str]:
+    for service in SERVICES:
+        yield f"### {service.name}"
+        yield ""
+        yield service.summary
+        yield ""
+        yield from _table(("operation", "request", "reply", "route", "errors of its own"), map(_row, service))
+        yield ""
+        yield from (f"- `{operation.full_name}`: {operation.summary}" for operation in service)
+
+
+def _row(operation: AnyOperation) -> tuple[str, ...]:
+    reply: type[BaseModel] = operation.reply
+    answer = reply.__name__ if reply in _shared_models() else _fields(reply)
+    route = "" if not operation.writes else f"`{operation.route}`" if operation.route else "the publisher's choice"
+    errors = ", ".join(f"`{error.__name__}`" for error in operation.errors)
+    return f"`{operation.name}`", f"`{_fields(operation.request)}`", f"`{answer}`", route, errors
+
+
+def _shapes() -> Iterator[str]:
+    return _table(
+        ("name", "fields", "what it is"),
+        ((f"`{model.__name__}`", f"`{_fields(model)}`", summary_of(model)) for model in _shared_models()),
+    )
+
+
+def _changes() -> Iterator[str]:
+    return _table(
+        ("entity", "address", "operation", "value", "when"),
+        (
+            (f"`{kind.entity}`", f"`{_address(kind)}`", f"`{kind.operation}`", f"`{_value(kind)}`", kind.summary)
+            for kind in CHANGES
+        ),
+    )
+
+
+def _address(kind: ChangeKind) -> str:
+    tokens = [f"<{name}>" for name in kind.address]
+    if kind.keyed:
+        tokens.insert(-1, KEY_MARKER)
+    return ".".join(tokens)
+
+
+def _value(kind: ChangeKind) -> str:
+    if kind.value is None:
+        return "null"
+    return kind.value.__name__ if kind.value in _shared_models() else _fields(kind.value)
+
+
+def _errors() -> Iterator[str]:
+    return _table(
+        ("code", "name", "retryable", "when"),
+        (
+            (str(error.code), f"`{error.__name__}`", "yes" if error.retryable else "no", summary_of(error))
+            for error in sorted(ALL_ERRORS, key=lambda error: error.code)
+        ),
+    )
+
+
+def _limits() -> Iterator[str]:
+    yield from _table(("what", "at most"), ((what, f"{limit:,} {unit}") for what, limit, unit in _LIMITS))
+    yield ""
+    yield f"An integer lies between {INTEGER_MINIMUM} and {INTEGER_MAXIMUM}, and every number is finite."
+
+
+def _shared_models() -> tuple[type[BaseModel], ...]:
+    """What has a row of its own: all that a body consists of, and `Change`."""
+    outer: list[type[BaseModel]] = []
+    for service in SERVICES:
+        for operation in service:
+            outer += [operation.request, operation.reply]
+    outer += [kind.value for kind in CHANGES if kind.value is not None]
+    inner = {part: None for model in outer for part in _parts(model)}
+    return (*sorted(inner, key=lambda model: model.__name__), Change)
+
+
+def _parts(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for field in model.model_fields.values():
+        for part in _models_in(field.annotation):
+            yield part
+            yield from _parts(part)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) is Annotated:
+        yield from _models_in(get_args(annotation)[0])
+    else:
+        for argument in get_args(annotation):
+            yield from _models_in(argument)
+
+
+def _fields(model: type[BaseModel]) -> str:
+    return "{" + ", ".join(_field(name, field) for name, field in model.model_fields.items()) + "}"
+
+
+def _field(name: str, field: FieldInfo) -> str:
+    text = f"{field.serialization_alias or name}{'' if field.is_required() else '?'}"
+    models = list(_models_in(field.annotation))
+    if not models:
+        return text
+    return f"{text}: [{models[0].__name__}]" if _is_list(field.annotation) else f"{text}: {models[0].__name__}"
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(get_origin(argument) is list for argument in get_args(annotation))

@@ -1,0 +1,71 @@
+"""Ids, namespaces, keys and times: the types that every message is made of."""
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, PlainSerializer, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from hivemem_contracts.limits import ID_CHARACTERS
+
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_NO_CONTROL_NO_EDGE_SPACE: Final = r"^[^\p{Cc}\s](?:[^\p{Cc}]*[^\p{Cc}\s])?$"
+NAMESPACE_ROOTS: Final = ("temp", "session", "user", "app", "project")
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS, pattern=_NO_CONTROL_NO_EDGE_SPACE)]
+"""A ULID or the caller's own: 1-256 characters, no control characters, no space at either end."""
+
+
+def _check_namespace(value: str) -> str:
+    segments = value.split(":")
+    if len(segments) < 2:
+        raise PydanticCustomError("namespace", "a namespace has at least two segments joined by ':'")
+    if segments[0] not in NAMESPACE_ROOTS:
+        raise PydanticCustomError("namespace", f"a namespace starts with one of {', '.join(NAMESPACE_ROOTS)}")
+    return value
+
+
+Namespace = Annotated[Id, AfterValidator(_check_namespace)]
+"""Segments joined by ':', at least two, the first one of `temp session user app project`."""
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 in UTC, always with six digits, so that times compare as text too."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise PydanticCustomError("timezone", "a time needs its offset from UTC, such as a trailing 'Z'")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise PydanticCustomError("time_range", "a time lies in the years 1 to 9999 of UTC") from error
+
+
+Time = Annotated[datetime, AfterValidator(_in_utc), PlainSerializer(format_time, return_type=str, when_used="json")]
+"""A moment in UTC with microseconds."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_from_microseconds(microseconds: int) -> datetime:
+    """Exact, unlike `datetime.fromtimestamp`, which goes through a float."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def microseconds_from_time(moment: datetime) -> int:
+    delta = moment - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def new_id() -> str:
+    """A fresh ULID: 48 bits of milliseconds and 80 random ones, so ids sort by the time they were made."""
+    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    characters = [""] * 26
+    for place in range(25, -1, -1):
+        characters[place] = _ALPHABET[number & 31]
+        number >>= 5
+    return "".join(characters)

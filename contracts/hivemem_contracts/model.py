@@ -1,0 +1,82 @@
+"""The two kinds of body: what is sent is checked to the letter, what is answered may grow."""
+
+from typing import Any, TypeVar, cast
+
+import pydantic
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import from_json
+
+from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.limits import MESSAGE_BYTES
+from hivemem_contracts.portable import refuse_unportable
+from hivemem_contracts.showing import field_path, shown
+from hivemem_contracts.sizes import check_size, check_sizes
+
+
+class RequestBody(BaseModel):
+    """A body that an agent sends. An unknown field is refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, serialize_by_alias=True)
+
+
+class ReplyBody(BaseModel):
+    """A body that a worker sends. A reader ignores fields of a newer fleet."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, serialize_by_alias=True)
+
+
+Request = TypeVar("Request", bound=BaseModel)
+
+
+def decode_body(model: type[Request], data: bytes) -> Request:
+    """The validated body of a request or a durable command; an empty one stands for `{}`.
+
+    `InvalidRequest` names the first wrong field and its value, `TooLarge` the field, the limit and the actual size.
+    """
+    check_size("body", len(data), MESSAGE_BYTES)
+    if not data:
+        data = b"{}"
+    try:
+        body = model.model_validate_json(data, strict=True, by_alias=True, by_name=False)
+    except pydantic.ValidationError as error:
+        raise invalid_request(error, data) from error
+    refuse_unportable(data)
+    check_sizes(body, len(data))
+    return body
+
+
+_PLAINER: dict[str, str] = {
+    "string_pattern_mismatch": "no control characters here, and no space at either end",
+    "extra_forbidden": "no such field",
+    "missing": "this field is required",
+}
+_WITHOUT_A_VALUE = ("missing", "json_invalid")
+
+
+def invalid_request(error: pydantic.ValidationError, data: bytes | None = None) -> InvalidRequest:
+    """The first thing that is wrong. With the body's bytes, the field is named exactly as it was sent."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    problem = first["type"]
+    place = first["loc"]
+    if data is not None and problem != "json_invalid":
+        place = _sent_place(place, from_json(data), problem)
+    field = field_path(place)
+    detail = f"{field}: {_PLAINER.get(problem, first['msg'])}"
+    if problem not in _WITHOUT_A_VALUE:
+        detail += f", got {shown(first['input'])}"
+    return InvalidRequest(detail, field=field, problem=problem)
+
+
+def _sent_place(place: tuple[str | int, ...], body: Any, problem: str) -> tuple[str | int, ...]:
+    """The place without what is pydantic's own, such as the branch of a union; a missing field stands at the end."""
+    parts: list[str | int] = []
+    sent: object = body
+    for part in place:
+        if isinstance(sent, dict) and part in sent:
+            sent = cast("dict[str | int, object]", sent)[part]
+        elif isinstance(sent, list) and isinstance(part, int):
+            sent = cast("list[object]", sent)[part]
+        elif problem != "missing" or part != place[-1]:
+            continue
+        parts.append(part)
+    return tuple(parts)

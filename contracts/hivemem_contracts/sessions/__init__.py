@@ -1,0 +1,1 @@
+"""The sessions service: events and state, statuses, state machines."""

@@ -1,0 +1,72 @@
+"""What the sessions service announces, and what each change carries as its value."""
+
+from typing import Final
+
+from pydantic import Field, JsonValue
+
+from hivemem_contracts.changes import ChangeKind
+from hivemem_contracts.model import ReplyBody
+from hivemem_contracts.sessions.models import Event, Session, Status
+
+
+class StatusChanged(ReplyBody):
+    """A session went from one status to another."""
+
+    status: Status
+    previous_status: Status
+    state_delta: dict[str, JsonValue] | None = Field(
+        default=None, description="What this changed in the session's own state: termination deletes `temp:` keys."
+    )
+
+
+class StateChanged(ReplyBody):
+    """What a write changed in one scope of the state."""
+
+    state_delta: dict[str, JsonValue] = Field(description="The keys that were set; `null` where one was deleted.")
+
+
+class ScopeChanged(StateChanged):
+    """What a write changed in a shared scope, and through which session."""
+
+    session_id: str | None = Field(default=None, description="The session that was written to.")
+
+
+_SESSION: Final = ("session_id",)
+_SCOPE: Final = ("scope", "scope_id")
+
+CHANGES: Final[tuple[ChangeKind, ...]] = (
+    ChangeKind(
+        "session",
+        "created",
+        Session,
+        "A session was created; its state is its own, without the shared scopes.",
+        _SESSION,
+    ),
+    ChangeKind(
+        "session",
+        "forked",
+        Session,
+        "A session was made as a fork of another; its state is its own, without the shared scopes.",
+        _SESSION,
+    ),
+    ChangeKind("session", "status_changed", StatusChanged, "A session went to another status.", _SESSION),
+    ChangeKind(
+        "session", "state_changed", StateChanged, "A write without an event changed a session's own state.", _SESSION
+    ),
+    ChangeKind(
+        "session",
+        "archived",
+        StatusChanged,
+        "A terminated session was archived: its events move to cold storage and stay readable.",
+        _SESSION,
+    ),
+    ChangeKind("session", "deleted", None, "A session was erased.", _SESSION),
+    ChangeKind("event", "appended", Event, "An event was appended to a session.", _SESSION),
+    ChangeKind(
+        "state",
+        "changed",
+        ScopeChanged,
+        "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` whose it is.",
+        _SCOPE,
+    ),
+)

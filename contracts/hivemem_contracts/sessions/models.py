@@ -1,0 +1,125 @@
+"""What a session is made of, as it travels."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstraints, Tag
+
+from hivemem_contracts.identifiers import Id, Time
+from hivemem_contracts.limits import MACHINE_BYTES, VALUE_BYTES
+from hivemem_contracts.model import ReplyBody, RequestBody
+from hivemem_contracts.sizes import MaxBytes
+
+Status = Literal["created", "active", "paused", "terminated", "archived"]
+StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\p{Cc}]+$")]
+Value = Annotated[JsonValue, MaxBytes(VALUE_BYTES)]
+"""Any JSON, of a limited size."""
+
+State = dict[StateKey, Value]
+Metadata = Annotated[dict[str, JsonValue], MaxBytes(VALUE_BYTES)]
+Revision = Annotated[int, Field(ge=1, le=2**53)]
+ExpectedRevision = Annotated[
+    int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the revision now.")
+]
+
+
+class NewEvent(RequestBody):
+    """An event as it is appended."""
+
+    event_id: Id | None = Field(
+        default=None, description="The same id again answers the first result; a ULID if left out."
+    )
+    type: Id = Field(description="What kind of event this is; a session's machine reacts to it.")
+    author: Id | None = Field(default=None, description="Who it comes from; the acting agent if left out.")
+    content: Value = Field(default=None, description="Any JSON.")
+    metadata: Metadata = Field(default_factory=dict)
+    parent_id: Id | None = Field(default=None, description="The event that this one answers or continues.")
+
+
+class Event(ReplyBody):
+    """An event as it is kept. Nothing about it ever changes."""
+
+    event_id: str
+    sequence: int = Field(description="Counts the events of the session from 1, without a gap.")
+    type: str
+    author: str | None
+    content: JsonValue = None
+    state_delta: dict[str, JsonValue] | None = Field(default=None, description="What it changed in the state.")
+    metadata: Metadata = Field(default_factory=dict)
+    parent_id: str | None = None
+    at: Time
+
+
+class Transition(RequestBody):
+    """One arrow of a state machine."""
+
+    # `from` is a word of Python, so Python says `source` and `target`; the wire has the aliases only.
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    source: Id = Field(validation_alias="from", serialization_alias="from", description="The state it starts from.")
+    event: Id = Field(description="The event type that takes it.")
+    target: Id = Field(validation_alias="to", serialization_alias="to", description="The state it leads to.")
+    when: Annotated[str, StringConstraints(min_length=1, max_length=1_024)] | None = Field(
+        default=None,
+        description="A CEL expression over `state` (the session's, before this event) and `event`; true lets it pass.",
+    )
+
+
+class Machine(RequestBody):
+    """States, events and guarded transitions. An event that no transition allows is refused."""
+
+    initial: Id
+    states: list[Id] = Field(min_length=1, max_length=256)
+    transitions: list[Transition] = Field(max_length=1_024)
+    open: bool = Field(
+        default=False, description="True lets event types pass that no transition names; they move nothing."
+    )
+
+
+MachineDefinition = Annotated[Machine, MaxBytes(MACHINE_BYTES)]
+
+
+def _machine_form(value: object) -> str:
+    return "name" if isinstance(value, str) else "definition"
+
+
+MachineChoice = Annotated[
+    Annotated[Id, Tag("name")] | Annotated[MachineDefinition, Tag("definition")], Discriminator(_machine_form)
+]
+"""The name of a stored machine, or a definition; an error is then about the form that was sent."""
+
+
+class MachineState(ReplyBody):
+    """The machine that a session runs on, and where it stands."""
+
+    name: str | None = None
+    version: int | None = None
+    state: str
+    allowed: list[str] = Field(description="The event types that a transition from here names.")
+
+
+class Origin(ReplyBody):
+    """Where a fork comes from: it shares the events up to `sequence` and goes its own way after them."""
+
+    session_id: str
+    revision: int
+    sequence: int
+
+
+class Session(ReplyBody):
+    """The head of a session. `state` shows the shared scopes under `user:`, `app:` and `project:`."""
+
+    session_id: str
+    app_name: str
+    user_id: str
+    project_id: str | None = None
+    status: Status
+    state: dict[str, JsonValue]
+    metadata: Metadata
+    revision: int
+    event_count: int
+    created_at: Time
+    updated_at: Time
+    terminated_at: Time | None = None
+    archived_at: Time | None = None
+    machine: MachineState | None = None
+    forked_from: Origin | None = None

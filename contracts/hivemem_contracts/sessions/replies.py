@@ -1,0 +1,78 @@
+"""The reply bodies of the sessions service."""
+
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from hivemem_contracts.identifiers import Time
+from hivemem_contracts.model import ReplyBody
+from hivemem_contracts.sessions.models import Event, Machine, Session
+
+
+class SessionView(ReplyBody):
+    session: Session
+    events: list[Event] = Field(description="The newest ones, oldest first.")
+
+
+class Appended(ReplyBody):
+    session_id: str
+    event_id: str
+    sequence: int
+    revision: int
+    duplicate: bool = Field(description="True where this event was there already: the first result again.")
+
+
+class AppendOutcome(ReplyBody):
+    """One of a batch: the fields of an append's answer, or `error`."""
+
+    session_id: str | None = None
+    event_id: str | None = None
+    sequence: int | None = None
+    revision: int | None = None
+    duplicate: bool | None = None
+    error: dict[str, Any] | None = None
+
+
+class AppendedBatch(ReplyBody):
+    results: list[AppendOutcome] = Field(description="In the order of the request.")
+
+
+class EventPage(ReplyBody):
+    items: list[Event]
+    cursor: str | None
+
+
+class StateView(ReplyBody):
+    """`state` where all keys were asked for, `value` where one was."""
+
+    state: dict[str, JsonValue] | None = None
+    value: JsonValue = None
+    revision: int = Field(description="The session's, or for a shared key that of its scope (0: never written).")
+
+
+class StateSet(ReplyBody):
+    session_id: str
+    key: str
+    revision: int
+    duplicate: bool
+
+
+class SessionPage(ReplyBody):
+    items: list[Session]
+    cursor: str | None
+
+
+class SessionDeleted(ReplyBody):
+    """The receipt of a deletion."""
+
+    session_id: str
+    revision: int = Field(description="The last one; a later session of this id goes on from here.")
+    deleted_at: Time
+
+
+class MachineView(ReplyBody):
+    name: str
+    version: int
+    definition: Machine
+    created_at: Time
+    created_by: str

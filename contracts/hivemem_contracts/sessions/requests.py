@@ -1,0 +1,132 @@
+"""The request bodies of the sessions service, named by what they ask for."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hivemem_contracts.identifiers import Id, Time
+from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM
+from hivemem_contracts.model import RequestBody
+from hivemem_contracts.sessions.models import (
+    ExpectedRevision,
+    MachineChoice,
+    MachineDefinition,
+    Metadata,
+    NewEvent,
+    Revision,
+    State,
+    StateKey,
+    Status,
+    Value,
+)
+
+Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
+Cursor = Annotated[str, Field(min_length=1, max_length=4_096, description="From the page before.")]
+
+
+class CreateSession(RequestBody):
+    session_id: Id | None = Field(default=None, description="A ULID if left out.")
+    app_name: Id
+    user_id: Id
+    project_id: Id | None = None
+    initial_state: State | None = Field(default=None, description="Split by prefix, like every delta.")
+    metadata: Metadata = Field(default_factory=dict)
+    machine: MachineChoice | None = Field(
+        default=None,
+        description="The name of a stored machine (its newest version), or a definition of the session's own.",
+    )
+
+
+class GetSession(RequestBody):
+    session_id: Id
+    events: Annotated[int, Field(ge=0, le=LIST_MAXIMUM)] = Field(
+        default=0, description="How many of the newest events."
+    )
+    revision: Revision | None = Field(default=None, description="As it was at this revision.")
+    at: Time | None = Field(default=None, description="As it was at this moment.")
+
+
+class AppendEvent(RequestBody):
+    session_id: Id
+    event: NewEvent
+    state_delta: State | None = Field(default=None, description="`null` deletes a key.")
+    expect_revision: ExpectedRevision | None = None
+
+
+class AppendEvents(RequestBody):
+    appends: list[AppendEvent] = Field(min_length=1, max_length=BATCH_ITEMS)
+
+
+class ListEvents(RequestBody):
+    session_id: Id
+    after: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Only later sequences than this.")
+    before: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Only earlier sequences than this.")
+    since: Time | None = Field(default=None, description="Only events committed at this moment or later.")
+    until: Time | None = Field(default=None, description="Only events committed before this moment.")
+    type: Id | None = None
+    author: Id | None = None
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+    reverse: bool = Field(default=False, description="Newest first.")
+
+
+class GetState(RequestBody):
+    session_id: Id
+    key: StateKey | None = Field(default=None, description="One key; all of them if left out.")
+
+
+class SetState(RequestBody):
+    session_id: Id
+    key: StateKey
+    value: Value = Field(description="`null` deletes the key.")
+    expect_revision: ExpectedRevision | None = Field(
+        default=None, description="The session's revision, or for a shared key that of its scope."
+    )
+
+
+class SetStatus(RequestBody):
+    session_id: Id
+    status: Status
+
+
+class TerminateSession(RequestBody):
+    session_id: Id
+
+
+class ArchiveSession(RequestBody):
+    session_id: Id
+
+
+class DeleteSession(RequestBody):
+    session_id: Id
+
+
+class ForkSession(RequestBody):
+    session_id: Id
+    revision: Revision | None = Field(default=None, description="Share history up to here; up to now if left out.")
+    new_session_id: Id | None = Field(default=None, description="A ULID if left out.")
+
+
+class ListSessions(RequestBody):
+    status: Status | None = None
+    user_id: Id | None = None
+    app_name: Id | None = None
+    project_id: Id | None = None
+    active: bool | None = Field(
+        default=None, description="True: created, active or paused. False: terminated or archived."
+    )
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class PutMachine(RequestBody):
+    name: Id
+    definition: MachineDefinition
+    expect_version: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Refuse with RevisionConflict unless this is the version now; 0: must not exist."
+    )
+
+
+class GetMachine(RequestBody):
+    name: Id
+    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The newest if left out.")

@@ -1,0 +1,34 @@
+"""The names that a reader of the fleet needs on the NATS server."""
+
+from typing import Final
+
+INGEST: Final = "INGEST"
+CHANGES: Final = "CHANGES"
+DEAD: Final = "DEAD"
+MEMBERS: Final = "hive_members"
+"""The key-value bucket of the workers that are alive: `<service>.<member>`."""
+
+LIVE_PREFIX: Final = "hive.live"
+"""Each change again, as a plain message below this instead of `hive.chg`, for those who have no stream API."""
+
+MESSAGE_ID: Final = "Nats-Msg-Id"
+MINIMUM_SERVER: Final = (2, 14, 0)
+"""Pinned consumers are reset through an API that came with 2.14."""
+
+# A dead letter has the body of the message that could never succeed, the two error headers of an error reply
+# (`errors.CODE_HEADER`, `errors.TEXT_HEADER`), its own `Nats-Msg-Id`, and:
+
+DEAD_ERROR: Final = "Hive-Error"
+"""The JSON error body, on one line."""
+
+DEAD_SUBJECT: Final = "Hive-Subject"
+"""The subject that it was published to: publish the body there again once the cause is gone."""
+
+DEAD_MESSAGE_ID: Final = "Hive-Msg-Id"
+"""Its `Nats-Msg-Id`, or the id that it was given for lack of one: the `cause` that it would have had on the feed."""
+
+DEAD_AT: Final = "Hive-At"
+"""When it was given up."""
+
+DEAD_BODY_OMITTED: Final = "Hive-Body-Omitted"
+"""Only where body and headers together are over the server's payload limit: the body's length; it is left out."""
