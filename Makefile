@@ -1,0 +1,102 @@
+# Everything that a developer or the CI runs. The machine needs Python 3.11 or newer, make, and the package registries.
+
+PYTHON ?= python3
+VENV ?= .venv
+BENCH_VENV ?= .venv-bench
+ARGS ?=
+
+MEMBERS := contracts shared/client shared/runtime services/sessions services/embedded tests/hivemem_testing
+MEMBER_NAMES := hivemem hivemem-contracts hivemem-embedded hivemem-runtime hivemem-sessions hivemem-testing
+MEMBER_PROJECTS := $(MEMBERS:%=%/pyproject.toml)
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+BENCH_INSTALLED := $(BENCH_VENV)/.installed
+
+# Pyright comes whole in its wheel; without this it asks a registry at each run whether there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test coverage test-compose check lint format mypy pyright layers tidy fmt bench lock clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(INSTALLED) ## install exactly what requirements.lock names, and the workspace on top, into $(VENV)
+
+up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--port 4222"
+	@$(BIN)/hivemem up $(ARGS)
+
+test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
+	$(BIN)/pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
+
+coverage: $(INSTALLED) ## print what the last `make test` covered, and fail under the floor
+	$(BIN)/coverage report
+
+test-compose: $(INSTALLED) ## run the tests of the compose file, which need a docker engine
+	$(BIN)/pytest -m compose tests/compose $(ARGS)
+
+check: lint format mypy pyright layers tidy ## the six that follow; make -k check shows what each of them finds
+
+lint: $(INSTALLED) ## what ruff finds
+	$(BIN)/ruff check
+
+format: $(INSTALLED) ## whether the code is formatted
+	$(BIN)/ruff format --check
+
+mypy: $(INSTALLED) ## types, strictly
+	$(BIN)/mypy
+
+pyright: $(INSTALLED) ## types, strictly and once more
+	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
+
+layers: $(INSTALLED) ## who may import whom
+	$(BIN)/lint-imports --no-logo
+
+tidy: $(INSTALLED) ## the rules of the house, and whether the generated documents are fresh
+	$(BIN)/python tools/tidy.py
+
+fmt: $(INSTALLED) ## format, and mend what the linter can mend
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(BENCH_INSTALLED) ## run the benchmarks, in an environment of their own: make bench ARGS="--help"
+	$(BENCH_VENV)/bin/python -m benchmarks $(ARGS)
+
+lock: $(INSTALLED) ## write the lock files again: make lock ARGS="--upgrade"
+	$(call compile,requirements.lock,requirements.in)
+	$(call compile,requirements-bench.lock,requirements.in requirements-bench.in -c requirements.lock)
+
+clean: ## remove the environments and all that the tools leave behind
+	rm -rf $(VENV) $(BENCH_VENV) build dist .coverage .coverage.* htmlcov
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One version set for every Python and platform that is supported. The members are left out: they are installed from
+# their folders. Nothing of the machine that runs this enters the file, no address of an index and no path.
+define compile
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" --all-extras \
+		$(MEMBER_NAMES:%=--no-emit-package %) $(ARGS) -o $(1) $(MEMBER_PROJECTS) $(2)
+endef
+
+$(INSTALLED): requirements.lock $(MEMBER_PROJECTS)
+	$(call install,$(VENV),requirements.lock)
+
+$(BENCH_INSTALLED): requirements-bench.lock $(MEMBER_PROJECTS)
+	$(call install,$(BENCH_VENV),requirements-bench.lock)
+
+# pip brings uv, checked against the hash in the lock; uv does the rest, much faster. uv_build is in the lock, so that
+# the members need no environment of their own to be built in.
+define install
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hivemem needs Python 3.11 or newer and \
+	$(PYTHON) is %d.%d. Name another one: make setup PYTHON=python3.12" % sys.version_info[:2])'
+	@test -x $(1)/bin/pip || $(PYTHON) -m venv $(1)
+	@awk '/^[^ ]/ { wanted = /^uv==/ } wanted' requirements.lock > $(1)/uv-of-the-lock.txt
+	@test -x $(1)/bin/uv || \
+		$(1)/bin/pip --disable-pip-version-check install --quiet --require-hashes -r $(1)/uv-of-the-lock.txt
+	@$(1)/bin/uv pip sync --quiet --python $(1)/bin/python --require-hashes $(2)
+	@$(1)/bin/uv pip install --quiet --python $(1)/bin/python --offline --no-deps --no-build-isolation \
+		$(MEMBERS:%=-e %)
+	@touch $(1)/.installed
+	@echo "$(1) is ready"
+endef

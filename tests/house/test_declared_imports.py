@@ -1,0 +1,63 @@
+"""What a distribution imports is what it declares: nothing that only happens to be installed with something else."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECTS = sorted([*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("s*/*/pyproject.toml")])
+
+
+def imported(package: Path) -> Iterator[tuple[str, str]]:
+    """Each top-level name that the package imports, and where."""
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [name.name for name in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            else:
+                continue
+            for name in names:
+                yield name.partition(".")[0], f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+def owners() -> dict[str, set[str]]:
+    """The distributions that hold a top-level name. Those of the workspace are links, which have no list of files."""
+    found: dict[str, set[str]] = {}
+    for name, distributions in packages_distributions().items():
+        found[name] = {canonicalize_name(distribution) for distribution in distributions}
+    # Pydantic comes with exactly one version of its core, and documents its classes as its own.
+    found["pydantic_core"].add("pydantic")
+    for project in PROJECTS:
+        table = tomllib.loads(project.read_text(encoding="utf-8"))
+        found[table["tool"]["uv"]["build-backend"]["module-name"]] = {table["project"]["name"]}
+    return found
+
+
+def declared(project: Path) -> set[str]:
+    table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    lines: list[str] = [*table["dependencies"]]
+    for extra in table.get("optional-dependencies", {}).values():
+        lines += extra
+    return {canonicalize_name(Requirement(line).name) for line in [*lines, table["name"]]}
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: str(project.parent.relative_to(ROOT)))
+def test_a_distribution_declares_what_it_imports(project: Path) -> None:
+    known = owners()
+    may = declared(project)
+    (package,) = (marker.parent for marker in project.parent.glob("*/py.typed"))
+    foreign = {
+        where: name
+        for name, where in imported(package)
+        if name not in sys.stdlib_module_names and not may & known.get(name, set())
+    }
+    assert foreign == {}
