@@ -1,0 +1,89 @@
+"""Is there a Docker engine, and does it have an image: questions whose answer takes a bounded time."""
+
+import functools
+import threading
+from contextlib import closing
+
+ENGINE_TIMEOUT_SECONDS = 3.0
+LIST_TIMEOUT_SECONDS = 30.0
+PULL_TIMEOUT_SECONDS = 180.0
+
+# One failed pull tells of the next ones: each could take as long as an unreachable registry takes to time out.
+_failed_pulls: list[str] = []
+
+
+class NoContainerError(Exception):
+    """Docker cannot give this server; the text says why."""
+
+
+@functools.cache
+def engine_failure() -> str | None:
+    """Why no Docker engine can be used from here; None where one can."""
+    try:
+        from testcontainers.core.docker_client import DockerClient
+    except ImportError:
+        return "testcontainers is not installed"
+    try:
+        # An engine that accepts and never answers ends in the client's timeout.
+        with closing(DockerClient(timeout=ENGINE_TIMEOUT_SECONDS).client) as client:
+            client.ping()  # pyright: ignore[reportUnknownMemberType]  its arguments have no types
+    except Exception:  # docker-py lets errors of requests and of urllib3 through besides its own
+        return "no Docker engine answers"
+    return None
+
+
+def have_image(image: str) -> None:
+    """Find the image on this machine, or pull it within a bounded time."""
+    repository, _, tag = image.partition(":")
+    tag = tag or "latest"
+    if _is_here(repository, tag):
+        return
+    if _failed_pulls:
+        raise NoContainerError(f"{image} is not on this machine, and {_failed_pulls[0]} could not be pulled")
+    if not _pull(repository, tag):
+        _failed_pulls.append(image)
+        raise NoContainerError(f"{image} is not on this machine, and could not be pulled")
+
+
+@functools.cache
+def settle_cleaner() -> None:
+    """testcontainers starts a container of its own that removes the others when this process dies. Where its image
+    cannot be had it is switched off, and the servers are removed by `stop` alone.
+    """
+    from testcontainers.core.config import testcontainers_config
+
+    if testcontainers_config.ryuk_disabled:
+        return
+    try:
+        have_image(testcontainers_config.ryuk_image)
+    except NoContainerError:
+        testcontainers_config.ryuk_disabled = True
+
+
+def _is_here(repository: str, tag: str) -> bool:
+    from testcontainers.core.docker_client import DockerClient
+
+    try:
+        with closing(DockerClient(timeout=LIST_TIMEOUT_SECONDS).client) as client:
+            return bool(client.images.list(name=f"{repository}:{tag}"))
+    except Exception as error:  # see engine_failure
+        raise NoContainerError(f"the Docker engine does not list its images: {error}") from error
+
+
+def _pull(repository: str, tag: str) -> bool:
+    from testcontainers.core.docker_client import DockerClient
+
+    pulled = threading.Event()
+
+    def pull() -> None:
+        try:
+            with closing(DockerClient(timeout=PULL_TIMEOUT_SECONDS).client) as client:
+                client.images.pull(repository, tag=tag)
+        except Exception:  # see engine_failure
+            return
+        pulled.set()
+
+    puller = threading.Thread(target=pull, name=f"pull-{repository}", daemon=True)
+    puller.start()
+    puller.join(PULL_TIMEOUT_SECONDS)
+    return pulled.is_set()

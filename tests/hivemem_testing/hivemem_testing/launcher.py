@@ -1,0 +1,26 @@
+"""Runs as `python launcher.py PARENT_PID PROGRAM ARGUMENT...` and becomes that program.
+
+The kernel kills the program when its parent is gone, so a test run that dies by kill -9 leaves no server behind.
+A process of its own sets that up because a `preexec_fn` runs in the fork of a process with threads, where it may hang.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parent, program, arguments = int(sys.argv[1]), sys.argv[2], sys.argv[2:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # The parent may have died before the request was made; then nobody would send the signal.
+        if os.getppid() != parent:
+            sys.exit("the parent is gone")
+    os.execv(program, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Ports for servers that are killed and come back on the same one."""
+
+import random
+import socket
+from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+LOWEST = 15_000
+EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+ATTEMPTS = 200
+
+
+def free_port() -> int:
+    """A port that nothing listens on, outside the range from which the kernel takes ports for outgoing connections.
+
+    Inside that range another connection could take the port while its server is down, and a client that keeps on
+    reconnecting could even be connected to itself.
+    """
+    highest = _first_ephemeral_port() - 1
+    for _ in range(ATTEMPTS):
+        port = random.randint(LOWEST, highest)
+        with socket.socket() as probe:
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+        return port
+    raise OSError(f"no free port between {LOWEST} and {highest}")
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        first = int(EPHEMERAL_RANGE.read_text().split()[0])
+    except OSError:
+        return 32_768
+    return first if first > LOWEST + 1_000 else 32_768
