@@ -1,0 +1,1 @@
+"""What every worker stands on: the ledger, the bus, settings, logs and health."""

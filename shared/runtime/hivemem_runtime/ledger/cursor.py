@@ -1,0 +1,27 @@
+"""Opaque cursors: where a page ended, in a form that callers hand back and do not read."""
+
+import base64
+import binascii
+from typing import Any
+
+import orjson
+
+from hivemem_contracts.errors import InvalidRequest
+
+
+def encode_cursor(*parts: Any) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(parts)).rstrip(b"=").decode()
+
+
+def decode_cursor(cursor: str, kinds: tuple[type | tuple[type, ...], ...]) -> list[Any]:
+    """The parts of a cursor; `InvalidRequest` if it was not made by `encode_cursor` with parts of these kinds."""
+    try:
+        parts: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, orjson.JSONDecodeError, ValueError) as error:
+        raise InvalidRequest(f"cursor: {cursor[:40]!r} is not one of ours", field="cursor") from error
+    if not isinstance(parts, list):
+        raise InvalidRequest(f"cursor: {cursor[:40]!r} is not one of ours", field="cursor")
+    values: list[Any] = parts
+    if len(values) != len(kinds) or not all(map(isinstance, values, kinds)):
+        raise InvalidRequest(f"cursor: {cursor[:40]!r} belongs to another list", field="cursor")
+    return values

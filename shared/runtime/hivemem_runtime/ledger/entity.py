@@ -1,0 +1,105 @@
+"""What a worker declares of a thing that it keeps: head, record, how one follows from the other, indexes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from hivemem_contracts.subjects import Address
+
+HeadT = TypeVar("HeadT")
+RecordT = TypeVar("RecordT")
+Scalar = str | int | bool | None
+"""What an index holds. A time is microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One way to find heads: by equality on all of `equals`, in the order of `order`, then of the id.
+
+    An index holds only the heads whose every field in `equals` has a value, and with `only` only those whose field
+    of that name is true. `order` has a value in every head. Fields of `covering` stand in the index itself.
+    """
+
+    name: str
+    equals: tuple[str, ...]
+    order: str
+    only: str | None = None
+    covering: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return (*self.equals, self.order, *((self.only,) if self.only else ()), *self.covering)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the ledger itself knows of a record: where it stands, when it was committed, who caused it."""
+
+    tenant: str
+    entity: str
+    id: str
+    version: int
+    at: int
+    actor: str
+    cause: str | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """One change that a record means. Its own version, not the record's, numbers it at its address.
+
+    Who, when and why come from the record's stamp. `hivemem_contracts.changes.Change` is what it becomes.
+    """
+
+    entity: str
+    operation: str
+    address: Address
+    namespace: str
+    version: int
+    previous_version: int | None
+    value: Any
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity(Generic[HeadT, RecordT]):
+    """A kind of thing. `HeadT` and `RecordT` are flat frozen dataclasses of plain JSON values.
+
+    `evolve(head | None, record, stamp)` is the head after the record: pure, so that any past head can be rebuilt.
+    `announce(record, stamp)` are the changes that the record means: pure, so that any worker can finish another's.
+    `indexed(head)` are the values for the fields of the indexes.
+    `position(record)` is a second numbering, of those records that have one (the events among a session's revisions);
+    it grows along a key. `tags(record)` name the values of `tag_fields` that records with a position are found by.
+    Every `snapshot_every` records the ledger keeps the whole head beside the record; 1 means that each record holds
+    all that its head needs.
+    `schema` numbers the shape of both dataclasses; `upcast(kind, schema, body)` brings an older body up to it, where
+    `kind` is "head" or "record".
+    """
+
+    name: str
+    head: type[HeadT]
+    record: type[RecordT]
+    evolve: Callable[[HeadT | None, RecordT, Stamp], HeadT]
+    announce: Callable[[RecordT, Stamp], tuple[Announcement, ...]]
+    indexed: Callable[[HeadT], Mapping[str, Scalar]]
+    indexes: tuple[Index, ...] = ()
+    position: Callable[[RecordT], int | None] | None = None
+    tag_fields: tuple[str, ...] = ()
+    tags: Callable[[RecordT], Mapping[str, str | None]] | None = None
+    snapshot_every: int = 100
+    schema: int = 1
+    upcast: Callable[[str, int, dict[str, Any]], dict[str, Any]] | None = None
+    announce_erased: Callable[[Stamp], tuple[Announcement, ...]] | None = None
+    index_by_name: Mapping[str, Index] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index_by_name", {index.name: index for index in self.indexes})
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """The fields of all indexes, each once, in a stable order."""
+        return tuple(dict.fromkeys(name for index in self.indexes for name in index.fields))
+
+
+AnyEntity = Entity[Any, Any]

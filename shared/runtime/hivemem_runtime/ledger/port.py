@@ -1,0 +1,233 @@
+"""The ledger's port: what a worker may ask of a store, and what every adapter promises.
+
+Decisions are pure functions and run inside the ledger, so a decision always saw the newest heads. Everything that a
+decision appends, its request ids and what has to be announced are durable together before the caller hears of it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Generic[HeadT]):
+    """The newest state of a key. After an erasure `value` is None and `version` is the fence."""
+
+    id: str
+    version: int
+    at: int
+    value: HeadT | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[RecordT]):
+    """One immutable version of a key. `snapshot` is the whole head at this version, where the ledger kept one."""
+
+    stamp: Stamp
+    value: RecordT
+    snapshot: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Generic[HeadT, RecordT]):
+    """A record to append to a key of the write's tenant."""
+
+    entity: Entity[HeadT, RecordT]
+    id: str
+    record: RecordT
+
+
+class Heads(Protocol):
+    """The newest heads, as a decision sees them. A key that was never written has none."""
+
+    def __call__(self, entity: Entity[HeadT, RecordT], id: str) -> Head[HeadT] | None: ...
+
+
+Decision = Sequence[Append[Any, Any]]
+"""What to append, at most one record a key; the first one is the outcome that the caller hears of. Empty: nothing."""
+
+Decide = Callable[[Heads, int], Decision]
+"""`decide(heads, now)`: reads only `heads`, awaits nothing, may run more than once; raises a `HiveError` to refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One atomic step on one or more keys of a tenant.
+
+    `request_id` (scoped by its maker to agent and operation) is remembered for at least the ledger's
+    `request_memory_seconds`; `once` (scoped to the key: an event id) as long as the key is not erased. The same one
+    again, of either kind, adds nothing and answers the first outcome.
+    """
+
+    tenant: str
+    actor: str
+    entity: AnyEntity
+    id: str
+    decide: Decide
+    request_id: str | None = None
+    once: str | None = None
+    cause: str | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One record that a commit appended, with the head after it and the key's announced mark before it."""
+
+    entity: AnyEntity
+    stamp: Stamp
+    record: Any
+    head: Any
+    announced: int
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a write: its first record. `record` is None if the decision appended nothing.
+
+    `head` is the head right after that record, or None for a duplicate (see `Ledger.at`)."""
+
+    stamp: Stamp | None
+    record: Any
+    head: Any
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[ValueT]):
+    items: list[ValueT]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A key whose records above `announced` are not known to be on the bus; an erased key's last is its erasure."""
+
+    tenant: str
+    entity: str
+    id: str
+    announced: int
+    version: int
+    erased: bool
+    at: int
+    actor: str = ""
+    cause: str | None = None
+    """Who erased the key and why; empty for a key that is not erased."""
+
+
+Listener = Callable[[Sequence[Committed]], None]
+
+
+class Ledger(Protocol):
+    """Keys are `(tenant, entity, id)`. A store that cannot be reached raises `Unavailable`, a full queue `Overloaded`.
+
+    Versions of a key grow by one from 1; commit times of a key strictly grow. Concurrent writers, in one process or
+    many, never lose an update. When a batch fails, everything that was queued behind it fails with it, so a caller
+    that submits in order never sees a later write of a key applied without an earlier one.
+    """
+
+    def on_commit(self, listener: Listener) -> None:
+        """Call `listener` with what each batch appended, in commit order, before the writers hear of it."""
+        ...
+
+    async def open(self) -> None:
+        """Create or migrate what is kept. Refuses data of a newer release."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was submitted and let go."""
+        ...
+
+    async def check(self) -> None:
+        """Raise `Unavailable` if the store cannot be written now."""
+        ...
+
+    def commit(self, write: Write) -> Awaitable[Outcome]:
+        """Queue a write now, in the order of the calls; the awaitable is its outcome. Raises what `decide` raised."""
+        ...
+
+    async def head(self, entity: Entity[HeadT, RecordT], tenant: str, id: str) -> Head[HeadT] | None: ...
+
+    async def heads(self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str]) -> dict[str, Head[HeadT]]:
+        """Those of the ids that were ever written, in one round trip."""
+        ...
+
+    async def record(
+        self, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int
+    ) -> Record[RecordT] | None: ...
+
+    async def history(
+        self,
+        entity: Entity[HeadT, RecordT],
+        tenant: str,
+        id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int,
+        reverse: bool = False,
+        by_position: bool = False,
+        tag: tuple[str, str] | None = None,
+    ) -> list[Record[RecordT]]:
+        """Records with a version strictly between `after` and `before`, hot or cold, in order.
+
+        With `by_position` the bounds are positions and only records that have one are meant; `tag` (which needs
+        `by_position`) keeps those with that value of a declared tag field.
+        """
+        ...
+
+    async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
+        """The last version committed at or before a moment; 0 if there is none."""
+        ...
+
+    async def find(
+        self,
+        entity: Entity[HeadT, RecordT],
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+        reverse: bool = False,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Page[Head[HeadT]]:
+        """Heads by a declared index: equality on all its `equals` fields, `low <= order < high`. The only query."""
+        ...
+
+    async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
+        """Move up to `limit` of the oldest announced records, at most through a version, to cold storage.
+
+        They stay readable, the head and its version stay as they are. Answers how many were moved.
+        """
+        ...
+
+    async def erase(
+        self, entity: AnyEntity, tenant: str, id: str, *, actor: str, cause: str | None, keep_through_position: int = 0
+    ) -> Stamp | None:
+        """Remove a key's records, head, `once` and request ids, and leave a tombstone whose version is the next one.
+
+        Everything announced so far must be known as announced before (else `Unavailable`, retryable: announce first).
+        Records at or below `keep_through_position` stay readable (a fork shares them) until an erase without it.
+        Answers the tombstone's stamp, and the same one again to a repeated call of the same actor and cause; None if
+        there is nothing to erase. A write that comes later starts above it.
+        """
+        ...
+
+    async def due(self, *, older_than: int, limit: int) -> list[Due]:
+        """Keys with something to announce whose last commit was before a moment, oldest first."""
+        ...
+
+    def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
+        """Note that all through `version` is on the bus. Rides along with the key's next commit, or within a second."""
+        ...
+
+    async def explain(self, entity: AnyEntity, index: str) -> list[str]:
+        """How the store would run `find` on this index: the plan's steps, for the test that none scans."""
+        ...

@@ -1,0 +1,33 @@
+"""Opening the file, and saying in the fleet's words what SQLite says in its own."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+from hivemem_contracts.errors import Unavailable
+
+BUSY_SECONDS: Final = 5.0
+RETRY_AFTER_MS: Final = 500
+_MAPPED_BYTES: Final = 256 * 1024 * 1024
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection with every statement its own transaction unless one is begun."""
+    try:
+        connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+        connection.execute("PRAGMA cache_size = -32768")
+        if read_only:
+            connection.execute("PRAGMA query_only = 1")
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    return connection
+
+
+def unavailable(error: sqlite3.Error) -> Unavailable:
+    context: dict[str, Any] = {"retry_after_ms": RETRY_AFTER_MS}
+    return Unavailable(f"the SQLite store cannot do this now: {error}", **context)

@@ -1,0 +1,251 @@
+"""The ledger on one SQLite file."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from hivemem_contracts.errors import Overloaded, Unavailable
+from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.port import Due, Head, Listener, Outcome, Page, Record, Write
+from hivemem_runtime.ledger.sqlite import reads
+from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, unavailable
+from hivemem_runtime.ledger.sqlite.keep import erase_key, freeze_records, purge_requests, write_marks
+from hivemem_runtime.ledger.sqlite.schema import prepare
+from hivemem_runtime.ledger.sqlite.writer import Task, WriteJob, Writer
+
+QUEUE_LIMIT: Final = 16_384
+BATCH_WRITES: Final = 512
+MARK_SECONDS: Final = 0.5
+PURGE_SECONDS: Final = 60.0
+REQUEST_MEMORY_SECONDS: Final = 7 * 86_400
+
+ResultT = TypeVar("ResultT")
+
+
+def microseconds() -> int:
+    return time.time_ns() // 1_000
+
+
+class SqliteLedger:
+    """See `hivemem_runtime.ledger.port.Ledger`. Reads run inline: by index, they take microseconds."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        entities: Sequence[AnyEntity],
+        *,
+        clock: Callable[[], int] = microseconds,
+        request_memory_seconds: float = REQUEST_MEMORY_SECONDS,
+        batch_writes: int = BATCH_WRITES,
+        queue_limit: int = QUEUE_LIMIT,
+    ) -> None:
+        self._path = Path(path)
+        self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities}
+        self._clock = clock
+        self._memory = int(request_memory_seconds * 1_000_000)
+        self._batch_writes = batch_writes
+        self._queue_limit = queue_limit
+        self._listeners: list[Listener] = []
+        self._reader: sqlite3.Connection | None = None
+        self._writer: Writer | None = None
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def on_commit(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = connect(self._path)
+        try:
+            prepare(connection, list(self._entities.values()))
+            self._reader = connect(self._path, read_only=True)
+        except sqlite3.Error as error:
+            connection.close()
+            raise unavailable(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        self._writer = Writer(connection, self._entities, self._clock, self._batch_writes, self._listeners)
+        self._writer.start()
+        self._upkeep = asyncio.create_task(self._keep_up())
+
+    async def close(self) -> None:
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+            self._upkeep = None
+        if self._writer is not None:
+            await self._flush_marks()
+            await self._writer.stop()
+            self._writer = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    async def check(self) -> None:
+        await self._run(lambda context: context.connection.execute("UPDATE meta SET value = value WHERE name = ''"))
+
+    def commit(self, write: Write) -> Awaitable[Outcome]:
+        writer = self._open_writer()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        if writer.waiting >= self._queue_limit:
+            future.set_exception(
+                Overloaded(
+                    f"{self._queue_limit} writes are waiting for the store",
+                    limit=self._queue_limit,
+                    retry_after_ms=RETRY_AFTER_MS,
+                )
+            )
+        else:
+            writer.put(WriteJob(write, future))
+        return future
+
+    async def head(self, entity: Entity[HeadT, RecordT], tenant: str, id: str) -> Head[HeadT] | None:
+        return (await self.heads(entity, tenant, [id])).get(id)
+
+    async def heads(self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str]) -> dict[str, Head[HeadT]]:
+        return self._read(lambda connection: reads.read_heads(connection, entity, tenant, ids))
+
+    async def record(
+        self, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int
+    ) -> Record[RecordT] | None:
+        found = await self.history(entity, tenant, id, after=version - 1, before=version + 1, limit=1)
+        return found[0] if found else None
+
+    async def history(
+        self,
+        entity: Entity[HeadT, RecordT],
+        tenant: str,
+        id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int,
+        reverse: bool = False,
+        by_position: bool = False,
+        tag: tuple[str, str] | None = None,
+    ) -> list[Record[RecordT]]:
+        def read(connection: sqlite3.Connection) -> list[Record[RecordT]]:
+            key = reads.key_of(connection, entity, tenant, id)
+            if key is None:
+                return []
+            found = reads.read_history(
+                connection,
+                entity,
+                key,
+                after=after,
+                before=before,
+                limit=limit,
+                reverse=reverse,
+                by_position=by_position,
+                tag=tag,
+            )
+            return [record.read(entity, tenant, id) for record in found]
+
+        return self._read(read)
+
+    async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
+        def read(connection: sqlite3.Connection) -> int:
+            key = reads.key_of(connection, entity, tenant, id)
+            return 0 if key is None else reads.read_version_at(connection, entity, key, at)
+
+        return self._read(read)
+
+    async def find(
+        self,
+        entity: Entity[HeadT, RecordT],
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+        reverse: bool = False,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Page[Head[HeadT]]:
+        declared = entity.index_by_name[index]
+        statement, values = reads.find_statement(entity, declared, tenant, equals, low, high, reverse, cursor, limit)
+        return self._read(lambda connection: reads.read_found(connection, entity, declared, statement, values, limit))
+
+    async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
+        return await self._run(lambda context: freeze_records(context, entity, tenant, id, through, limit))
+
+    async def erase(
+        self, entity: AnyEntity, tenant: str, id: str, *, actor: str, cause: str | None, keep_through_position: int = 0
+    ) -> Stamp | None:
+        return await self._run(
+            lambda context: erase_key(context, entity, tenant, id, actor, cause, keep_through_position)
+        )
+
+    async def due(self, *, older_than: int, limit: int) -> list[Due]:
+        await self._flush_marks()
+
+        def read(connection: sqlite3.Connection) -> list[Due]:
+            found = [
+                due
+                for entity in self._entities.values()
+                for due in reads.read_due(connection, entity, older_than, limit)
+            ]
+            return sorted(found, key=lambda due: due.at)[:limit]
+
+        return self._read(read)
+
+    def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
+        marks = self._open_writer().marks
+        key = (entity, tenant, id)
+        marks[key] = max(version, marks.get(key, 0))
+
+    async def explain(self, entity: AnyEntity, index: str) -> list[str]:
+        declared = entity.index_by_name[index]
+        example: dict[str, Scalar] = dict.fromkeys(declared.equals, "x")
+        statement, values = reads.find_statement(entity, declared, "t", example, None, None, False, None, 10)
+        return self._read(
+            lambda connection: [
+                str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+            ]
+        )
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise Unavailable("the ledger is not open", retry_after_ms=RETRY_AFTER_MS)
+        return self._writer
+
+    def _read(self, read: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
+        if self._reader is None:
+            raise Unavailable("the ledger is not open", retry_after_ms=RETRY_AFTER_MS)
+        try:
+            return read(self._reader)
+        except sqlite3.Error as error:
+            raise unavailable(error) from error
+
+    def _run(self, task: Task[ResultT]) -> Awaitable[ResultT]:
+        return self._open_writer().run(task)
+
+    async def _flush_marks(self) -> None:
+        writer = self._open_writer()
+        marks = dict(writer.marks)
+        if marks:
+            await writer.run(lambda context: write_marks(context, marks))
+            writer.forget_marks(marks)
+
+    async def _keep_up(self) -> None:
+        """Marks of keys that nobody writes any more, and request ids that need not be remembered any longer."""
+        purged = time.monotonic()
+        while True:
+            await asyncio.sleep(MARK_SECONDS)
+            try:
+                await self._flush_marks()
+                if time.monotonic() - purged > PURGE_SECONDS:
+                    purged = time.monotonic()
+                    await self.purge()
+            except Unavailable:
+                continue
+
+    async def purge(self) -> int:
+        """Forget request ids older than the memory that was promised; answers how many."""
+        before = self._clock() - self._memory
+        return await self._run(lambda context: purge_requests(context, before))

@@ -1,0 +1,237 @@
+"""The writer: one thread that commits whatever has queued up while it was committing the last batch."""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.port import Committed, Listener, Outcome, Write
+from hivemem_runtime.ledger.sqlite.batch import Batch, HeadCache, HeadKey
+from hivemem_runtime.ledger.sqlite.connection import unavailable
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(slots=True)
+class Context:
+    """What a task of the writer works with, inside a transaction of its own."""
+
+    connection: sqlite3.Connection
+    cache: HeadCache
+    clock: Callable[[], int]
+    marks: Mapping[HeadKey, int]
+    committed: list[Committed]
+
+
+Task = Callable[[Context], ResultT]
+
+
+@dataclass(slots=True)
+class WriteJob:
+    write: Write
+    future: asyncio.Future[Outcome]
+
+
+@dataclass(slots=True)
+class TaskJob(Generic[ResultT]):
+    task: Task[ResultT]
+    future: asyncio.Future[ResultT]
+
+
+class _Resume:
+    """Everything queued before this was submitted before its submitter could have heard of a failure."""
+
+
+class _Stop:
+    pass
+
+
+Job = WriteJob | TaskJob[Any] | _Resume | _Stop
+Result = tuple[asyncio.Future[Any], Any, BaseException | None]
+
+
+class Writer:
+    """Owns the connection that writes. Results are handed to the event loop a batch at a time."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        entities: Mapping[str, AnyEntity],
+        clock: Callable[[], int],
+        batch_writes: int,
+        listeners: Sequence[Listener],
+    ) -> None:
+        self._connection = connection
+        self._entities = entities
+        self._clock = clock
+        self._batch_writes = batch_writes
+        self._listeners = listeners
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._cache = HeadCache()
+        self._failure: Unavailable | None = None
+        self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
+        self.marks: dict[HeadKey, int] = {}
+        self.waiting = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Commit what was submitted, then end the thread."""
+        self._queue.put(_Stop())
+        await asyncio.to_thread(self._thread.join)
+        self._connection.close()
+
+    def put(self, job: WriteJob | TaskJob[Any]) -> None:
+        self.waiting += 1
+        self._queue.put(job)
+
+    def run(self, task: Task[ResultT]) -> asyncio.Future[ResultT]:
+        future: asyncio.Future[ResultT] = self._loop.create_future()
+        self.put(TaskJob(task, future))
+        return future
+
+    def forget_marks(self, written: Mapping[HeadKey, int]) -> None:
+        """Marks that are in the store now, unless they have grown meanwhile."""
+        for key, version in written.items():
+            if self.marks.get(key) == version:
+                del self.marks[key]
+
+    def _work(self) -> None:
+        """The thread. Jobs are taken in order; writes that stand together are committed together."""
+        held: Job | None = None
+        while True:
+            job = held or self._queue.get()
+            held = None
+            if isinstance(job, _Stop):
+                return
+            if isinstance(job, _Resume):
+                self._failure = None
+            elif self._failure is not None:
+                self._deliver([(job.future, None, self._failure)], [])
+            elif isinstance(job, TaskJob):
+                self._run_task(job)
+            else:
+                jobs, held = self._take(job)
+                self._commit(jobs)
+
+    def _take(self, first: WriteJob) -> tuple[list[WriteJob], Job | None]:
+        jobs = [first]
+        while len(jobs) < self._batch_writes:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                return jobs, None
+            if not isinstance(job, WriteJob):
+                return jobs, job
+            jobs.append(job)
+        return jobs, None
+
+    def _commit(self, jobs: list[WriteJob]) -> None:
+        results: list[Result] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._cache.refresh(self._connection)
+            batch = Batch(self._connection, self._entities, self._cache, self._clock, self.marks)
+            batch.load([job.write for job in jobs])
+            for job in jobs:
+                try:
+                    results.append((job.future, batch.run(job.write), None))
+                except sqlite3.Error:
+                    raise
+                except Exception as error:  # the caller hears what its decision raised
+                    results.append((job.future, None, error))
+            heads = batch.apply()
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._fail([job.future for job in jobs], error)
+            return
+        except (
+            Exception
+        ) as error:  # one of them has a head that cannot be kept: each alone, so that only that one fails
+            self._roll_back()
+            if len(jobs) == 1:
+                self._deliver([(jobs[0].future, None, error)], [])
+            for job in jobs if len(jobs) > 1 else ():
+                self._commit_alone(job)
+            return
+        self._cache.put(heads)
+        self._deliver(results, batch.committed)
+
+    def _commit_alone(self, job: WriteJob) -> None:
+        if self._failure is None:
+            self._commit([job])
+        else:
+            self._deliver([(job.future, None, self._failure)], [])
+
+    def _run_task(self, job: TaskJob[Any]) -> None:
+        context = Context(self._connection, self._cache, self._clock, self.marks, [])
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._cache.refresh(self._connection)
+            result = job.task(context)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._fail([job.future], error)
+            return
+        except Exception as error:  # the caller hears what its task raised
+            self._roll_back()
+            self._deliver([(job.future, None, error)], [])
+            return
+        self._deliver([(job.future, result, None)], context.committed)
+
+    def _fail(self, futures: Sequence[asyncio.Future[Any]], error: Exception) -> None:
+        """Nothing of the batch is there, and whatever was submitted behind it fails too: order holds."""
+        self._roll_back()
+        shown = unavailable(error) if isinstance(error, sqlite3.Error) else error
+        self._failure = (
+            shown
+            if isinstance(shown, Unavailable)
+            else Unavailable("a write before this one could not be stored", retry_after_ms=100)
+        )
+        self._failure.__cause__ = error
+        self._deliver([(future, None, shown) for future in futures], [], failed=True)
+
+    def _roll_back(self) -> None:
+        self._cache.clear()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._cache.clear()
+
+    def _deliver(self, results: list[Result], committed: list[Committed], *, failed: bool = False) -> None:
+        self._loop.call_soon_threadsafe(self._arrive, results, committed, failed)
+
+    def _arrive(self, results: list[Result], committed: list[Committed], failed: bool) -> None:
+        """On the event loop."""
+        self.waiting -= len(results)
+        for record in committed:
+            stamp = record.stamp
+            key = (stamp.entity, stamp.tenant, stamp.id)
+            if self.marks.get(key, -1) <= record.announced:
+                self.marks.pop(key, None)
+        try:
+            if committed:
+                for listener in self._listeners:
+                    listener(committed)
+        finally:
+            # What is durable is acknowledged, even where a listener has a fault, which the loop reports.
+            self._answer(results)
+            if failed:
+                self._queue.put(_Resume())
+
+    def _answer(self, results: list[Result]) -> None:
+        for future, result, error in results:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
