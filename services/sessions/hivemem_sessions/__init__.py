@@ -1,0 +1,1 @@
+"""The worker that keeps sessions: events, state, forks."""

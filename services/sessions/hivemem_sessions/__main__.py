@@ -1,0 +1,21 @@
+"""`python -m hivemem_sessions`: one sessions worker, set by its environment."""
+
+import sys
+
+from hivemem_runtime.settings import SettingsError, load
+from hivemem_runtime.worker import run
+from hivemem_sessions.worker import SessionsSettings, build
+
+
+def main() -> int:
+    try:
+        settings = load(SessionsSettings)
+        run(settings, lambda: build(settings))
+    except SettingsError as error:
+        sys.stderr.write(f"hivemem-sessions: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What each record means on the feed. An event's changes are numbered by its sequence, a session's by its revision."""
+
+from typing import TYPE_CHECKING, Any
+
+from hivemem_contracts.identifiers import format_time, time_from_microseconds
+from hivemem_contracts.subjects import Address
+from hivemem_runtime.ledger.entity import Announcement, Stamp
+
+if TYPE_CHECKING:
+    from hivemem_sessions.entities import ScopeRecord, SessionRecord
+
+
+def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcement, ...]:
+    """A delta that came with an event is told with the event; the session itself tells of its status and its state."""
+    found: list[Announcement] = []
+    if record.event is not None and record.sequence is not None:
+        found.append(_event(record, stamp, record.sequence))
+    if record.opening is not None:
+        found.append(_session(record.kind, stamp, opened(record.opening, stamp)))
+    elif record.status == "archived":
+        found.append(_session("archived", stamp, _status(record)))
+    elif record.status is not None:
+        found.append(_session("status_changed", stamp, _status(record)))
+    elif record.kind == "state":
+        found.append(_session("state_changed", stamp, {"state_delta": record.delta}))
+    return tuple(found)
+
+
+def announce_scope(record: "ScopeRecord", stamp: Stamp) -> tuple[Announcement, ...]:
+    kind, _, id = stamp.id.partition(":")
+    value = {"state_delta": record.delta, "session_id": record.session_id}
+    previous = stamp.version - 1 or None
+    return (Announcement("state", "changed", Address((kind, id)), stamp.id, stamp.version, previous, value),)
+
+
+def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
+    """The event as it travels, from the record of its append."""
+    event = record.event or {}
+    return {
+        "event_id": event["event_id"],
+        "sequence": record.sequence,
+        "type": event["type"],
+        "author": event["author"],
+        "content": event["content"],
+        "state_delta": record.delta,
+        "metadata": event["metadata"],
+        "parent_id": event["parent_id"],
+        "at": format_time(time_from_microseconds(at)),
+    }
+
+
+def opened(opening: dict[str, Any], stamp: Stamp) -> dict[str, Any]:
+    """A new session as it travels on the feed: without the shared scopes, which have changes of their own."""
+    at = format_time(time_from_microseconds(stamp.at))
+    machine = opening.get("machine")
+    return {
+        "session_id": stamp.id,
+        "app_name": opening["app_name"],
+        "user_id": opening["user_id"],
+        "project_id": opening["project_id"],
+        "status": opening["status"],
+        "state": opening["state"],
+        "metadata": opening["metadata"],
+        "revision": stamp.version,
+        "event_count": opening["event_count"],
+        "created_at": at,
+        "updated_at": at,
+        "terminated_at": None,
+        "archived_at": None,
+        "machine": machine_value(machine) if machine else None,
+        "forked_from": opening.get("origin"),
+    }
+
+
+def machine_value(machine: dict[str, Any]) -> dict[str, Any]:
+    """A session's machine as it travels: where it stands and which events it would take, not its definition."""
+    transitions = machine["definition"]["transitions"]
+    allowed = sorted({arrow["event"] for arrow in transitions if arrow["from"] == machine["state"]})
+    return {
+        "name": machine["name"],
+        "version": machine["version"],
+        "state": machine["state"],
+        "allowed": allowed,
+    }
+
+
+def _event(record: "SessionRecord", stamp: Stamp, sequence: int) -> Announcement:
+    value = event_value(record, stamp.at)
+    return Announcement("event", "appended", Address((stamp.id,)), stamp.id, sequence, sequence - 1 or None, value)
+
+
+def _session(operation: str, stamp: Stamp, value: dict[str, Any]) -> Announcement:
+    previous = stamp.version - 1 or None
+    return Announcement("session", operation, Address((stamp.id,)), stamp.id, stamp.version, previous, value)
+
+
+def _status(record: "SessionRecord") -> dict[str, Any]:
+    return {
+        "status": record.status,
+        "previous_status": record.previous_status,
+        "state_delta": record.delta if record.event is None else None,
+    }

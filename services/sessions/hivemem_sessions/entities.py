@@ -1,0 +1,206 @@
+"""What the sessions worker keeps: sessions with their events, shared state scopes, state machines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from hivemem_contracts.subjects import Address
+from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
+from hivemem_sessions.announcements import announce_scope, announce_session
+
+SHARED_PREFIXES: Final = ("user:", "app:", "project:")
+TEMPORARY_PREFIX: Final = "temp:"
+SNAPSHOT_EVERY: Final = 100
+"""A head as of a revision is rebuilt from at most so many records."""
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """A session's newest state. `state` holds its own keys only; times are microseconds since 1970.
+
+    `segments` are the sessions whose events a fork shares, oldest first, each with the last sequence it contributes;
+    `root` is the first of them. `machine` holds its definition too, so that an append needs nothing else.
+    """
+
+    app_name: str
+    user_id: str
+    project_id: str | None
+    status: str
+    state: State
+    state_bytes: int
+    metadata: dict[str, Any]
+    event_count: int
+    created_at: int
+    updated_at: int
+    terminated_at: int | None = None
+    archived_at: int | None = None
+    machine: dict[str, Any] | None = None
+    origin: dict[str, Any] | None = None
+    segments: list[list[Any]] = field(default_factory=list)
+    root: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """One revision of a session. `opening` is its first head; `delta` is as it was sent, shared keys included."""
+
+    kind: str
+    opening: dict[str, Any] | None = None
+    sequence: int | None = None
+    event: dict[str, Any] | None = None
+    delta: State | None = None
+    state_bytes: int | None = None
+    status: str | None = None
+    previous_status: str | None = None
+    machine_state: str | None = None
+
+
+def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp) -> SessionHead:
+    """The session after one more revision."""
+    if record.opening is not None:
+        return SessionHead(**record.opening, created_at=stamp.at, updated_at=stamp.at)
+    assert head is not None, "a session begins with its opening"
+    changes: dict[str, Any] = {"updated_at": stamp.at}
+    if record.sequence is not None:
+        changes["event_count"] = record.sequence
+    if record.delta:
+        changes["state"] = merge(head.state, {key: value for key, value in record.delta.items() if not is_shared(key)})
+    if record.state_bytes is not None:
+        changes["state_bytes"] = record.state_bytes
+    if record.machine_state is not None:
+        changes["machine"] = {**(head.machine or {}), "state": record.machine_state}
+    if record.status is not None:
+        changes["status"] = record.status
+    if record.status == "terminated":
+        changes["terminated_at"] = stamp.at
+    if record.status == "archived":
+        changes["archived_at"] = stamp.at
+    return replace(head, **changes)
+
+
+def is_shared(key: str) -> bool:
+    return key.startswith(SHARED_PREFIXES)
+
+
+def merge(state: State, delta: State) -> State:
+    """The state after a delta: `null` deletes."""
+    merged = {**state, **delta}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def without_temporary(state: State) -> State:
+    return {key: value for key, value in state.items() if not key.startswith(TEMPORARY_PREFIX)}
+
+
+def _index_session(head: SessionHead) -> Mapping[str, Scalar]:
+    return {
+        "status": head.status,
+        "app_name": head.app_name,
+        "user_id": head.user_id,
+        "project_id": head.project_id,
+        "root": head.root,
+        "created_at": head.created_at,
+        "updated_at": head.updated_at,
+    }
+
+
+def _tag_event(record: SessionRecord) -> Mapping[str, str | None]:
+    event = record.event or {}
+    return {"type": event.get("type"), "author": event.get("author")}
+
+
+def _announce_deleted(stamp: Stamp) -> tuple[Announcement, ...]:
+    return (
+        Announcement(
+            "session", "deleted", Address((stamp.id,)), stamp.id, stamp.version, stamp.version - 1, value=None
+        ),
+    )
+
+
+SESSION: Final = Entity(
+    name="session",
+    head=SessionHead,
+    record=SessionRecord,
+    evolve=evolve_session,
+    announce=announce_session,
+    announce_erased=_announce_deleted,
+    indexed=_index_session,
+    indexes=(
+        Index("status", ("status",), "updated_at"),
+        Index("user", ("user_id",), "created_at"),
+        Index("project", ("project_id",), "created_at"),
+        Index("app_and_user", ("app_name", "user_id"), "created_at"),
+        Index("app", ("app_name",), "created_at"),
+        Index("creation", (), "created_at"),
+        Index("root", ("root",), "created_at"),
+    ),
+    position=lambda record: record.sequence,
+    tag_fields=("type", "author"),
+    tags=_tag_event,
+    snapshot_every=SNAPSHOT_EVERY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeHead:
+    """The state that all sessions of a user, an app or a project share. Keys keep their prefix."""
+
+    state: State
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRecord:
+    delta: State
+    state_bytes: int
+    session_id: str
+
+
+def evolve_scope(head: ScopeHead | None, record: ScopeRecord, stamp: Stamp) -> ScopeHead:
+    return ScopeHead(merge(head.state if head else {}, record.delta), record.state_bytes)
+
+
+SCOPE: Final = Entity(
+    name="state",
+    head=ScopeHead,
+    record=ScopeRecord,
+    evolve=evolve_scope,
+    announce=announce_scope,
+    indexed=lambda head: {},
+    snapshot_every=SNAPSHOT_EVERY,
+)
+
+
+def scope_ids(user_id: str, app_name: str, project_id: str | None) -> dict[str, str]:
+    """The ids of the scopes that a session shares, by the prefix of their keys."""
+    ids = {"user:": f"user:{user_id}", "app:": f"app:{app_name}"}
+    if project_id is not None:
+        ids["project:"] = f"project:{project_id}"
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class MachineHead:
+    definition: dict[str, Any]
+    created_at: int
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRecord:
+    definition: dict[str, Any]
+
+
+MACHINE: Final = Entity(
+    name="machine",
+    head=MachineHead,
+    record=MachineRecord,
+    evolve=lambda head, record, stamp: MachineHead(record.definition, stamp.at, stamp.actor),
+    announce=lambda record, stamp: (),
+    indexed=lambda head: {},
+    snapshot_every=1,
+)
+
+ENTITIES: Final = (SESSION, SCOPE, MACHINE)

@@ -1,0 +1,84 @@
+"""Listing sessions: the index that fits the filters best, the other filters on its pages, newest first."""
+
+from typing import Final
+
+from hivemem_contracts.limits import REPLY_BYTES
+from hivemem_contracts.sessions.models import Session
+from hivemem_contracts.sessions.replies import SessionPage
+from hivemem_contracts.sessions.requests import ListSessions
+from hivemem_runtime.ledger.entity import Scalar
+from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_sessions.decisions.standing import WRITABLE
+from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, scope_ids
+from hivemem_sessions.reading import session_model
+
+SESSION_BYTES: Final = 600
+PAGES_EXAMINED: Final = 10
+"""How many index pages one answer may look at; a shorter page then comes with a cursor to go on from."""
+
+
+def choose_index(body: ListSessions) -> tuple[str, dict[str, Scalar]]:
+    """The most selective declared index whose fields are all given."""
+    if body.app_name is not None and body.user_id is not None:
+        return "app_and_user", {"app_name": body.app_name, "user_id": body.user_id}
+    if body.user_id is not None:
+        return "user", {"user_id": body.user_id}
+    if body.project_id is not None:
+        return "project", {"project_id": body.project_id}
+    if body.app_name is not None:
+        return "app", {"app_name": body.app_name}
+    if body.status is not None:
+        return "status", {"status": body.status}
+    return "creation", {}
+
+
+def fits(body: ListSessions, session: SessionHead) -> bool:
+    wanted = (
+        (body.status, session.status),
+        (body.user_id, session.user_id),
+        (body.app_name, session.app_name),
+        (body.project_id, session.project_id),
+        (body.active, session.status in WRITABLE),
+    )
+    return all(asked is None or asked == found for asked, found in wanted)
+
+
+async def list_sessions(ledger: Ledger, tenant: str, body: ListSessions) -> SessionPage:
+    index, equals = choose_index(body)
+    found: list[Head[SessionHead]] = []
+    cursor = body.cursor
+    size = 0
+    for _ in range(PAGES_EXAMINED):
+        limit = body.limit - len(found)
+        page = await ledger.find(SESSION, tenant, index, equals=equals, reverse=True, cursor=cursor, limit=limit)
+        while len(page.items) > 1 and size + _bytes(page.items) > REPLY_BYTES:
+            limit = len(page.items) // 2
+            page = await ledger.find(SESSION, tenant, index, equals=equals, reverse=True, cursor=cursor, limit=limit)
+        size += _bytes(page.items)
+        found += [head for head in page.items if head.value is not None and fits(body, head.value)]
+        cursor = page.cursor
+        if cursor is None or len(found) == body.limit or size > REPLY_BYTES // 2:
+            break
+    return SessionPage.model_construct(items=await _with_shared_state(ledger, tenant, found), cursor=cursor)
+
+
+def _bytes(heads: list[Head[SessionHead]]) -> int:
+    """About what these sessions take in an answer, their shared scopes apart."""
+    return sum(head.value.state_bytes + SESSION_BYTES for head in heads if head.value is not None)
+
+
+async def _with_shared_state(ledger: Ledger, tenant: str, heads: list[Head[SessionHead]]) -> list[Session]:
+    """All sessions of a page with their shared scopes, which are read in one go."""
+    present = [(head, head.value) for head in heads if head.value is not None]
+    ids = {
+        id for _, session in present for id in scope_ids(session.user_id, session.app_name, session.project_id).values()
+    }
+    scopes = await ledger.heads(SCOPE, tenant, sorted(ids))
+    sessions: list[Session] = []
+    for head, session in present:
+        state = dict(session.state)
+        for id in scope_ids(session.user_id, session.app_name, session.project_id).values():
+            scope = scopes.get(id)
+            state.update(scope.value.state if scope and scope.value else {})
+        sessions.append(session_model(head, session, state))
+    return sessions

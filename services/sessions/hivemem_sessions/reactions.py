@@ -1,0 +1,18 @@
+"""What the sessions worker does when something changed."""
+
+from collections.abc import Sequence
+
+from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.ledger.port import Ledger
+from hivemem_sessions.archiving import EVERYTHING, freeze_through
+
+
+def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
+    async def archive(changes: Sequence[ReceivedChange]) -> None:
+        """An archived session's events all move to cold storage, whichever worker archived it."""
+        for received in changes:
+            change = received.change
+            if change.operation == "archived":
+                await freeze_through(ledger, change.tenant, change.namespace, EVERYTHING)
+
+    return (Reaction("archive", ("hive.chg.*.session.*",), archive),)
