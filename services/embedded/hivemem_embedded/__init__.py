@@ -1,0 +1,1 @@
+"""Every worker in one process, with its own nats-server."""

