@@ -17,14 +17,14 @@ BENCH_INSTALLED := $(BENCH_VENV)/.installed
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test coverage test-compose check lint format mypy pyright layers tidy fmt bench lock clean
+.PHONY: help setup up test coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) ## install exactly what requirements.lock names, and the workspace on top, into $(VENV)
+setup: $(INSTALLED) ## install exactly what requirements.lock names, and the workspace on top, into .venv
 
-up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--port 4222"
+up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--nats-port 4222"
 	@$(BIN)/hivemem up $(ARGS)
 
 test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
@@ -36,7 +36,7 @@ coverage: $(INSTALLED) ## print what the last `make test` covered, and fail unde
 test-compose: $(INSTALLED) ## run the tests of the compose file, which need a docker engine
 	$(BIN)/pytest -m compose tests/compose $(ARGS)
 
-check: lint format mypy pyright layers tidy ## the six that follow; make -k check shows what each of them finds
+check: lint format mypy pyright layers tidy documents ## the seven that follow; make -k check shows what each finds
 
 lint: $(INSTALLED) ## what ruff finds
 	$(BIN)/ruff check
@@ -53,8 +53,14 @@ pyright: $(INSTALLED) ## types, strictly and once more
 layers: $(INSTALLED) ## who may import whom
 	$(BIN)/lint-imports --no-logo
 
-tidy: $(INSTALLED) ## the rules of the house, and whether the generated documents are fresh
+tidy: $(INSTALLED) ## the rules of the house
 	$(BIN)/python tools/tidy.py
+
+documents: $(INSTALLED) ## whether the generated parts of docs/ say what the contracts say
+	$(BIN)/python -m hivemem_contracts --check docs
+
+docs: $(INSTALLED) ## write the generated parts of docs/ again
+	$(BIN)/python -m hivemem_contracts docs
 
 fmt: $(INSTALLED) ## format, and mend what the linter can mend
 	$(BIN)/ruff check --fix-only

@@ -23,7 +23,8 @@ WORKER_FILES = {
     "reactions.py",
     "worker.py",
 }
-WORKER_FOLDERS = {"adapters", "decisions"}
+# A file that has grown long becomes a folder of the same name, one file a topic.
+WORKER_FOLDERS = {"adapters", "decisions", "endpoints", "entities", "reactions"}
 # It runs the workers and is none itself.
 NOT_A_WORKER = "embedded"
 
@@ -101,11 +102,13 @@ def _name_findings(path: PurePosixPath) -> Iterator[Finding]:
     inside = _within_worker(path)
     if inside is None or path.parts[1] == NOT_A_WORKER:
         return
-    if len(inside.parts) == 1 and inside.name not in WORKER_FILES:
-        known = ", ".join(sorted(WORKER_FILES - {"__init__.py", "py.typed"}))
-        yield Finding(str(path), 1, f"a worker has these files and no others: {known}")
-    if len(inside.parts) > 1 and inside.parts[0] not in WORKER_FOLDERS:
-        yield Finding(str(path), 1, f"a worker has these folders and no others: {', '.join(sorted(WORKER_FOLDERS))}")
+    if (len(inside.parts) == 1 and inside.name not in WORKER_FILES) or (
+        len(inside.parts) > 1 and inside.parts[0] not in WORKER_FOLDERS
+    ):
+        rooms = ", ".join(sorted(WORKER_FOLDERS))
+        yield Finding(
+            str(path), 1, f"all workers have the same file names: put it into the folder of its room ({rooms})"
+        )
 
 
 def _within_worker(path: PurePosixPath) -> PurePosixPath | None:

@@ -28,12 +28,12 @@ def found(tmp_path: Path) -> Found:
     return find
 
 
-@pytest.mark.parametrize("name", ["__main__.py", "decisions/forks.py", "adapters/s3.py", "worker.py", "ports.py"])
+@pytest.mark.parametrize("name", ["__main__.py", "decisions/forks.py", "endpoints/reads.py", "worker.py", "ports.py"])
 def test_a_worker_may_have_the_files_that_all_workers_have(found: Found, name: str) -> None:
     assert found({f"{WORKER}/{name}": ""}) == []
 
 
-@pytest.mark.parametrize("name", ["service.py", "handlers.py", "endpoints/reads.py"])
+@pytest.mark.parametrize("name", ["service.py", "handlers.py", "reading/events.py"])
 def test_a_worker_has_no_other_files(found: Found, name: str) -> None:
     assert found({f"{WORKER}/{name}": ""}) == [f"{WORKER}/{name}:1"]
 
