@@ -6,15 +6,14 @@ decision appends, its request ids and what has to be announced are durable toget
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
 
 ValueT = TypeVar("ValueT")
 
 
-@dataclass(frozen=True, slots=True)
-class Head(Generic[HeadT]):
+class Head(NamedTuple, Generic[HeadT]):
     """The newest state of a key. After an erasure `value` is None and `version` is the fence."""
 
     id: str
@@ -23,8 +22,7 @@ class Head(Generic[HeadT]):
     value: HeadT | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Generic[RecordT]):
+class Record(NamedTuple, Generic[RecordT]):
     """One immutable version of a key. `snapshot` is the whole head at this version, where the ledger kept one."""
 
     stamp: Stamp
@@ -32,8 +30,7 @@ class Record(Generic[RecordT]):
     snapshot: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Append(Generic[HeadT, RecordT]):
+class Append(NamedTuple, Generic[HeadT, RecordT]):
     """A record to append to a key of the write's tenant."""
 
     entity: Entity[HeadT, RecordT]
@@ -74,8 +71,7 @@ class Write:
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """One record that a commit appended, with the head after it and the key's announced mark before it."""
 
     entity: AnyEntity
@@ -86,8 +82,7 @@ class Committed:
     erased: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a write: its first record. `record` is None if the decision appended nothing.
 
     `head` is the head right after that record, or None for a duplicate (see `Ledger.at`)."""

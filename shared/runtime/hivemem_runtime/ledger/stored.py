@@ -2,8 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
@@ -15,8 +14,7 @@ CHUNK_RECORDS: Final = 256
 """How many records one cold chunk holds: a page from cold storage unpacks a few of these."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
+class StoredRecord(NamedTuple):
     version: int
     at: int
     actor: str

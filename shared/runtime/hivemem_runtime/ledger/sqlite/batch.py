@@ -25,7 +25,8 @@ HeadKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class CachedHead:
-    """A head as the writer keeps it between batches. `key` is None until its row is there."""
+    """A head as the writer keeps it between batches. `key` is None until its row is there, `indexed` is what stands
+    in its row's index columns."""
 
     entity: AnyEntity
     tenant: str
@@ -35,18 +36,20 @@ class CachedHead:
     at: int = 0
     announced: int = 0
     value: Any = None
-    indexed: dict[str, Scalar] = field(default_factory=dict)
-    changed: frozenset[str] | None = frozenset()
+    indexed: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
 
-    def after(self, stamp: Stamp, value: Any, announced: int) -> "CachedHead":
-        indexed = dict(self.entity.indexed(value))
-        changed: frozenset[str] | None = None
-        if self.key is not None and self.changed is not None:
-            changed = self.changed | {
-                name for name in self.entity.index_fields if indexed.get(name) != self.indexed.get(name)
-            }
+    def copy(self) -> "CachedHead":
+        """For a batch, which may fail: what is cached stays as it is."""
         return CachedHead(
-            self.entity, self.tenant, self.id, self.key, stamp.version, stamp.at, announced, value, indexed, changed
+            self.entity,
+            self.tenant,
+            self.id,
+            self.key,
+            self.version,
+            self.at,
+            self.announced,
+            self.value,
+            self.indexed,
         )
 
 
@@ -98,15 +101,18 @@ class Batch:
         self._clock = clock
         self._marks = announced
         self._heads: dict[HeadKey, CachedHead] = {}
+        self._written: dict[HeadKey, CachedHead] = {}
         self._records: dict[str, list[tuple[CachedHead, StoredRecord]]] = defaultdict(list)
         self._requests: dict[str, tuple[AnyEntity, str, str, int, int | None]] = {}
+        self._scopes: list[list[tuple[str, bool]]] = []
         self._outcomes: dict[str, Outcome] = {}
         self._known: dict[str, tuple[str, int, int]] = {}
         self.committed: list[Committed] = []
 
     def load(self, writes: Sequence[Write]) -> None:
         """Everything that the batch is likely to need, in few statements: request ids and missing heads."""
-        scopes = list(dict.fromkeys(scope for write in writes for scope, _ in scopes_of(write)))
+        self._scopes = [scopes_of(write) for write in writes]
+        scopes = list(dict.fromkeys(scope for found in self._scopes for scope, _ in found))
         for start in range(0, len(scopes), 500):
             part = scopes[start : start + 500]
             statement = f"SELECT scope, entity, key, version FROM requests WHERE scope IN ({marks(len(part))})"
@@ -119,72 +125,74 @@ class Batch:
         for (_, tenant), wanted in missing.items():
             self._read_heads(next(iter(wanted.values())), tenant, list(wanted))
 
-    def run(self, write: Write) -> Outcome:
-        """The outcome of one write, staged; raises what its decision raises and stages nothing then."""
-        for scope, _ in scopes_of(write):
+    def run(self, place: int, write: Write) -> Outcome:
+        """The outcome of the write at a place of those that were loaded, staged; raises what its decision raises and
+        stages nothing then."""
+        scopes = self._scopes[place]
+        for scope, _ in scopes:
             known = self._repeated(scope, write.tenant)
             if known is not None:
                 return known
         now = self._clock()
         decision = write.decide(_View(self, write.tenant), now)
         if not decision:
-            return self._nothing(write, now)
-        if len({(append.entity.name, append.id) for append in decision}) != len(decision):
+            return self._nothing(write, scopes, now)
+        if len(decision) > 1 and len({(append.entity.name, append.id) for append in decision}) != len(decision):
             raise AssertionError("a decision appends at most one record a key")
-        prepared = [self._next(write, append, now) for append in decision]
-        # Encoding may raise, so all of it is done before anything is staged.
-        staged = [
-            (committed, head, store(head.entity, committed.stamp, committed.record, committed.head))
-            for committed, head in prepared
-        ]
-        for committed, head, record in staged:
-            self._heads[head.entity.name, head.tenant, head.id] = head
-            self._records[head.entity.name].append((head, record))
-            self.committed.append(committed)
-        first = staged[0][0]
+        # Evolving and encoding may raise, so all of it is done before anything is staged.
+        for committed, head, record in [self._next(write, append, now) for append in decision]:
+            self._stage(committed, head, record)
+        first = self.committed[-len(decision)]
         outcome = Outcome(first.stamp, first.record, first.head)
-        for scope, kept in scopes_of(write):
-            self._requests[scope] = (
-                first.entity,
-                write.tenant,
-                first.stamp.id,
-                first.stamp.version,
-                None if kept else first.stamp.at,
-            )
+        for scope, kept in scopes:
+            purge_from = None if kept else first.stamp.at
+            self._requests[scope] = (first.entity, write.tenant, first.stamp.id, first.stamp.version, purge_from)
             self._outcomes[scope] = outcome
         return outcome
 
-    def _nothing(self, write: Write, now: int) -> Outcome:
+    def _stage(self, committed: Committed, head: CachedHead, record: StoredRecord) -> None:
+        stamp = committed.stamp
+        key = (stamp.entity, stamp.tenant, stamp.id)
+        if key not in self._written:
+            if self._heads.get(key) is not head:
+                head = self._heads[key] = head.copy()
+            self._written[key] = head
+        head.version = stamp.version
+        head.at = stamp.at
+        head.announced = committed.announced
+        head.value = committed.head
+        self._records[stamp.entity].append((head, record))
+        self.committed.append(committed)
+
+    def _nothing(self, write: Write, scopes: Sequence[tuple[str, bool]], now: int) -> Outcome:
         """A request that found nothing to do stays done: delivered again, it must not hit what came meanwhile."""
         outcome = Outcome(None, None, None)
-        for scope, kept in scopes_of(write):
+        for scope, kept in scopes:
             if not kept:
                 self._requests[scope] = (write.entity, write.tenant, write.id, NOTHING, now)
                 self._outcomes[scope] = outcome
         return outcome
 
-    def _next(self, write: Write, append: Append[Any, Any], now: int) -> tuple[Committed, CachedHead]:
-        key = (append.entity.name, write.tenant, append.id)
-        head = self.head(append.entity, write.tenant, append.id)
-        announced = max(head.announced, self._marks.get(key, 0))
+    def _next(self, write: Write, append: Append[Any, Any], now: int) -> tuple[Committed, CachedHead, StoredRecord]:
+        entity = append.entity
+        head = self.head(entity, write.tenant, append.id)
+        announced = self._marks.get((entity.name, write.tenant, append.id), 0)
+        if announced < head.announced:
+            announced = head.announced
         if head.value is None and announced < head.version:
             raise Unavailable(
-                f"the erasure of this {append.entity.name} is not announced yet", retry_after_ms=50, announced=announced
+                f"the erasure of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
             )
+        at = now if now > head.at else head.at + 1
         stamp = Stamp(
-            write.tenant,
-            append.entity.name,
-            append.id,
-            head.version + 1,
-            max(now, head.at + 1),
-            write.actor,
-            write.cause,
-            write.traceparent,
+            write.tenant, entity.name, append.id, head.version + 1, at, write.actor, write.cause, write.traceparent
         )
-        value = append.entity.evolve(head.value, append.record, stamp)
-        return Committed(append.entity, stamp, append.record, value, announced), head.after(stamp, value, announced)
+        value = entity.evolve(head.value, append.record, stamp)
+        committed = Committed(entity, stamp, append.record, value, announced)
+        return committed, head, store(entity, stamp, append.record, value)
 
     def head(self, entity: AnyEntity, tenant: str, id: str) -> CachedHead:
+        """Staged, cached or read; to be changed by `_stage` alone."""
         key = (entity.name, tenant, id)
         head = self._heads.get(key) or self._cache.get(key)
         if head is None:
@@ -204,7 +212,7 @@ class Batch:
             )
             for key, id, version, at, announced, schema, body in rows.fetchall():
                 value = None if body is None else decode_head(entity, schema, body)
-                indexed = {} if value is None else dict(entity.indexed(value))
+                indexed: Mapping[str, Scalar] = {} if value is None else entity.indexed(value)
                 self._heads[entity.name, tenant, id] = CachedHead(
                     entity, tenant, id, key, version, at, announced, value, indexed
                 )
@@ -237,19 +245,18 @@ class Batch:
             for scope, (entity, tenant, id, version, at) in self._requests.items()
         ]
         insert(self._connection, "INSERT INTO requests (scope, entity, key, version, at)", rows)
-        for head in self._heads.values():
-            head.changed = frozenset()
         return [(key, head) for key, head in self._heads.items() if head.key is not None]
 
     def _write_heads(self) -> None:
-        groups: dict[tuple[str, frozenset[str]], list[CachedHead]] = defaultdict(list)
-        touched = {(entity, head.tenant, head.id) for entity, rows in self._records.items() for head, _ in rows}
-        for key in touched:
-            head = self._heads[key]
+        groups: dict[tuple[str, tuple[str, ...]], list[CachedHead]] = defaultdict(list)
+        for head in self._written.values():
+            before, head.indexed = head.indexed, head.entity.indexed(head.value)
             if head.key is None:
                 head.key = self._insert_head(head)
-            else:
-                groups[head.entity.name, head.changed or frozenset()].append(head)
+                continue
+            after = head.indexed
+            changed = tuple(name for name in head.entity.index_fields if after.get(name) != before.get(name))
+            groups[head.entity.name, changed].append(head)
         for (_, changed), heads in groups.items():
             self._update_heads(heads, changed)
 
@@ -261,11 +268,10 @@ class Batch:
         cursor = self._connection.execute(statement, [*values, *(head.indexed.get(name) for name in fields)])
         return cast("int", cursor.lastrowid)
 
-    def _update_heads(self, heads: Sequence[CachedHead], changed: frozenset[str]) -> None:
+    def _update_heads(self, heads: Sequence[CachedHead], fields: Sequence[str]) -> None:
         """An upsert that always finds its row. Only index fields that changed are set: SQLite rewrites an index for
         every column that a statement names, whether its value is new or not."""
         entity = heads[0].entity
-        fields = [name for name in entity.index_fields if name in changed]
         columns = ["version", "at", "announced", "schema", "body", *map(column, fields)]
         rows = [
             (
@@ -293,7 +299,7 @@ class Batch:
         columns = ["key", *RECORD_COLUMNS, *map(tag_column, entity.tag_fields)]
         rows = [
             (
-                self._heads[entity.name, head.tenant, head.id].key,
+                head.key,
                 record.version,
                 record.at,
                 record.actor,

@@ -140,9 +140,9 @@ class Writer:
             self._cache.refresh(self._connection)
             batch = Batch(self._connection, self._entities, self._cache, self._clock, self.marks)
             batch.load([job.write for job in jobs])
-            for job in jobs:
+            for place, job in enumerate(jobs):
                 try:
-                    results.append((job.future, batch.run(job.write), None))
+                    results.append((job.future, batch.run(place, job.write), None))
                 except sqlite3.Error:
                     raise
                 except Exception as error:  # the caller hears what its decision raised
@@ -152,9 +152,8 @@ class Writer:
         except sqlite3.Error as error:
             self._fail([job.future for job in jobs], error)
             return
-        except (
-            Exception
-        ) as error:  # one of them has a head that cannot be kept: each alone, so that only that one fails
+        except Exception as error:
+            # One of them has a head that cannot be kept: each alone, so that only that one fails.
             self._roll_back()
             if len(jobs) == 1:
                 self._deliver([(jobs[0].future, None, error)], [])
