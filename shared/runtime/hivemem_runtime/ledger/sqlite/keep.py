@@ -28,7 +28,7 @@ def write_marks(context: Context, marks: Mapping[HeadKey, int]) -> None:
 
 def purge_requests(context: Context, before: int) -> int:
     cursor = context.connection.execute(
-        "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at IS NOT NULL AND at < ? LIMIT ?)",
+        "DELETE FROM requests WHERE scope IN (SELECT scope FROM requests WHERE at IS NOT NULL AND at < ? LIMIT ?)",
         (before, _PURGED_AT_ONCE),
     )
     return cursor.rowcount

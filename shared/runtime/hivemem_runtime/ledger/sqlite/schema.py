@@ -44,8 +44,8 @@ def _migrate(connection: sqlite3.Connection, found: int) -> None:
 
 def _create_requests(connection: sqlite3.Connection) -> None:
     connection.execute(
-        "CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY, scope TEXT NOT NULL UNIQUE, "
-        "entity TEXT NOT NULL, key INTEGER NOT NULL, version INTEGER NOT NULL, at INTEGER)"
+        "CREATE TABLE IF NOT EXISTS requests (scope BLOB PRIMARY KEY, entity TEXT NOT NULL, key INTEGER NOT NULL, "
+        "version INTEGER NOT NULL, at INTEGER) WITHOUT ROWID"
     )
     connection.execute("CREATE INDEX IF NOT EXISTS requests_key ON requests (entity, key)")
     connection.execute("CREATE INDEX IF NOT EXISTS requests_at ON requests (at) WHERE at IS NOT NULL")
@@ -58,10 +58,11 @@ def _create_tables(connection: sqlite3.Connection, entity: AnyEntity) -> None:
         "version INTEGER NOT NULL, at INTEGER NOT NULL, announced INTEGER NOT NULL, schema INTEGER NOT NULL, "
         "body BLOB, actor TEXT, cause TEXT, UNIQUE (tenant, id))"
     )
+    # By row: the new records of all keys stand on the same few pages, which is what a commit has to write.
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {name}_records (key INTEGER NOT NULL, version INTEGER NOT NULL, "
         "at INTEGER NOT NULL, actor TEXT NOT NULL, cause TEXT, traceparent TEXT, schema INTEGER NOT NULL, "
-        "body BLOB NOT NULL, snapshot BLOB, position INTEGER, PRIMARY KEY (key, version)) WITHOUT ROWID"
+        "body BLOB NOT NULL, snapshot BLOB, position INTEGER, UNIQUE (key, version))"
     )
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {name}_cold (key INTEGER NOT NULL, first INTEGER NOT NULL, "
