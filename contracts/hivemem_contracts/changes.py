@@ -74,14 +74,21 @@ def change_id(tenant: str, entity: str, address_tokens: str, version: int) -> st
 def change_headers(change: Change, address_tokens: str, traceparent: str | None = None) -> dict[str, str]:
     """The CloudEvents attributes of a change and its deduplication id."""
     identity = change_id(change.tenant, change.entity, address_tokens, change.version)
+    return event_headers(identity, change.entity, change.operation, address_tokens, format_time(change.at), traceparent)
+
+
+def event_headers(
+    identity: str, entity: str, operation: str, address_tokens: str, at: str, traceparent: str | None
+) -> dict[str, str]:
+    """The same from plain values, for whoever announces many."""
     headers = {
         "Nats-Msg-Id": identity,
         "ce-specversion": "1.0",
         "ce-id": _attribute(identity),
-        "ce-type": f"hivemem.{change.entity}.{change.operation}",
-        "ce-source": f"hivemem/{change.entity}",
+        "ce-type": f"hivemem.{entity}.{operation}",
+        "ce-source": f"hivemem/{entity}",
         "ce-subject": _attribute(address_tokens),
-        "ce-time": format_time(change.at),
+        "ce-time": at,
         "content-type": "application/json",
     }
     if traceparent:

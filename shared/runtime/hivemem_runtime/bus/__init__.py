@@ -1,0 +1,1 @@
+"""The bus: a connection, its streams, requests, durable commands, announcements and reactions."""

@@ -1,0 +1,240 @@
+"""Announcing: every committed record on the feed, exactly once per version, in version order per key.
+
+The store is the outbox: what stands above a key's announced mark is due. Whoever commits announces right away; before
+a record goes out, the one before it is known to be out or is sent first; a sweep sends what a crash or a lost connection
+left. What is out already the publisher leaves out, and the server refuses it. One wave is on its way at a time, and the
+next one starts when it is acknowledged.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from nats.aio.client import Client
+
+from hivemem_contracts.errors import HiveError, Unavailable
+from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
+from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp
+from hivemem_runtime.ledger.port import Committed, Due, Ledger
+
+log = structlog.get_logger("hivemem.announcer")
+
+WAVE_RECORDS: Final = 500
+QUEUE_RECORDS: Final = 50_000
+"""Past this nothing is queued any more: the store knows what is due, and the sweep sends it."""
+
+KNOWN_KEYS: Final = 50_000
+SWEEP_SECONDS: Final = 1.0
+SWEEP_AGE_SECONDS: Final = 2.0
+SWEEP_KEYS: Final = 200
+FLUSH_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
+
+Key = tuple[str, str, str]
+
+
+def awake_seconds() -> float:
+    """A clock that a stopped process and a sleeping machine cannot fool."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Announcer:
+    """Listens to a ledger's commits and publishes them, from `start` to `stop`; it may be started again."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        entities: Sequence[AnyEntity],
+        *,
+        clock: Any = None,
+    ) -> None:
+        self._publisher: Publisher | None = None
+        self._ledger = ledger
+        self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities}
+        self._clock = clock or (lambda: time.time_ns() // 1_000)
+        self._queue: deque[Committed] = deque()
+        self._wanted: deque[tuple[Due, asyncio.Future[None]]] = deque()
+        self._out: dict[Key, int] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.published = 0
+        ledger.on_commit(self._committed)
+
+    def start(self, client: Client) -> None:
+        """After the streams are declared. What was committed before is found in the store."""
+        self._queue.clear()
+        self._out.clear()
+        self._stopping = False
+        self._publisher = Publisher(client)
+        self._task = asyncio.create_task(self._run(), name="hivemem-announcer")
+
+    async def stop(self, timeout_seconds: float = 5.0) -> None:
+        """Send what is queued, within a time; what is left stays due in the store."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=timeout_seconds)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        if self._publisher is not None:
+            await self._publisher.close()
+
+    def status(self) -> dict[str, Any]:
+        return {"queued": len(self._queue), "published": self.published}
+
+    async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None:
+        """Return once everything of a key through `version` is on the feed; through `announced` it is known to be."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._wanted.append((Due(tenant, entity.name, id, announced, version, False, 0), future))
+        self._wake.set()
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await future
+        except TimeoutError as error:
+            raise Unavailable(f"{entity.name} {id!r} could not be announced", retry_after_ms=500) from error
+
+    def _committed(self, records: Sequence[Committed]) -> None:
+        for record in records:
+            if len(self._queue) < QUEUE_RECORDS:
+                self._queue.append(record)
+        self._wake.set()
+
+    async def _run(self) -> None:
+        swept, failures = 0.0, 0
+        while not (self._stopping and not self._queue):
+            try:
+                if self._wanted:
+                    await self._flush_wanted()
+                elif awake_seconds() - swept >= SWEEP_SECONDS:
+                    # Before the queue, which need never be empty; then it is one key at a time.
+                    await self._sweep()
+                    swept = awake_seconds()
+                elif self._queue:
+                    await self._wave()
+                else:
+                    await self._wait()
+                failures = 0
+            except (PublishFailed, HiveError) as error:
+                wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
+                failures += 1
+                log.warning("announcing again", error=str(error), wait_seconds=wait, queued=len(self._queue))
+                await asyncio.sleep(wait)
+            except Exception:
+                # Whatever it is: a worker that goes on committing must not fall silent.
+                log.exception("announcing failed", queued=len(self._queue))
+                await asyncio.sleep(_RETRY_SECONDS[-1])
+
+    async def _wait(self) -> None:
+        self._wake.clear()
+        if self._queue or self._wanted or self._stopping:
+            return
+        try:
+            await asyncio.wait_for(self._wake.wait(), SWEEP_SECONDS)
+        except TimeoutError:
+            return
+
+    async def _wave(self) -> None:
+        """The records at the front of the queue. They leave it once they are acknowledged."""
+        taken = min(len(self._queue), WAVE_RECORDS)
+        reached: dict[Key, int] = {}
+        outgoing: list[Outgoing] = []
+        for place in range(taken):
+            record = self._queue[place]
+            stamp = record.stamp
+            key = (stamp.entity, stamp.tenant, stamp.id)
+            known = reached.get(key) or max(self._out.get(key, 0), record.announced)
+            if stamp.version <= known:
+                continue
+            if stamp.version > known + 1:
+                outgoing += await self._missing(record.entity, stamp, known)
+            outgoing += self._outgoing(record.entity, stamp, record.record, record.erased)
+            reached[key] = stamp.version
+        await self._publish(outgoing)
+        for _ in range(taken):
+            self._queue.popleft()
+        self._reached(reached)
+
+    async def _missing(self, entity: AnyEntity, stamp: Stamp, known: int) -> list[Outgoing]:
+        """Records that somebody else committed and may not have announced yet."""
+        outgoing: list[Outgoing] = []
+        while known + 1 < stamp.version:
+            records = await self._ledger.history(
+                entity, stamp.tenant, stamp.id, after=known, before=stamp.version, limit=WAVE_RECORDS
+            )
+            if not records:
+                break
+            for record in records:
+                outgoing += self._outgoing(entity, record.stamp, record.value, erased=False)
+            known = records[-1].stamp.version
+        return outgoing
+
+    async def _flush_wanted(self) -> None:
+        due, future = self._wanted[0]
+        await self._catch_up(due, (due.entity, due.tenant, due.id))
+        self._wanted.popleft()
+        if not future.done():
+            future.set_result(None)
+
+    async def _sweep(self) -> None:
+        older_than = self._clock() - int(SWEEP_AGE_SECONDS * 1_000_000)
+        for due in await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS):
+            await self._catch_up(due, (due.entity, due.tenant, due.id))
+            if self._queue:
+                return
+
+    async def _catch_up(self, due: Due, key: Key) -> None:
+        """Everything of one key that is due, from the store."""
+        entity = self._entities.get(due.entity)
+        known = max(due.announced, self._out.get(key, 0))
+        while entity is not None and known < due.version:
+            records = await self._ledger.history(entity, due.tenant, due.id, after=known, limit=WAVE_RECORDS)
+            outgoing = [
+                message
+                for record in records
+                for message in self._outgoing(entity, record.stamp, record.value, erased=False)
+            ]
+            reached = records[-1].stamp.version if records else known
+            if len(records) < WAVE_RECORDS and due.erased:
+                stamp = Stamp(due.tenant, due.entity, due.id, due.version, due.at, due.actor, due.cause)
+                outgoing += self._outgoing(entity, stamp, None, erased=True)
+                reached = due.version
+            if reached == known:
+                break
+            await self._publish(outgoing)
+            known = reached
+            self._reached({key: known})
+        if entity is not None and known >= due.version:
+            self._ledger.announced(due.entity, due.tenant, due.id, known)
+
+    async def _publish(self, outgoing: Sequence[Outgoing]) -> None:
+        assert self._publisher is not None, "it was started"
+        await self._publisher.publish(outgoing)
+        self.published += len(outgoing)
+
+    def _outgoing(self, entity: AnyEntity, stamp: Stamp, record: Any, erased: bool) -> list[Outgoing]:
+        announcements: tuple[Announcement, ...]
+        if erased:
+            announcements = entity.announce_erased(stamp) if entity.announce_erased else ()
+        else:
+            announcements = entity.announce(record, stamp)
+        outgoing: list[Outgoing] = []
+        for announcement in announcements:
+            try:
+                outgoing.append(encode_announcement(announcement, stamp))
+            except HiveError as error:
+                # No service may let it come to this, but one that does must not silence all the others.
+                log.error("a change cannot be announced", entity=entity.name, id=stamp.id, error=str(error))
+        return outgoing
+
+    def _reached(self, reached: Mapping[Key, int]) -> None:
+        for key, version in reached.items():
+            self._out.pop(key, None)
+            self._out[key] = version
+            self._ledger.announced(*key, version)
+        while len(self._out) > KNOWN_KEYS:
+            del self._out[next(iter(self._out))]

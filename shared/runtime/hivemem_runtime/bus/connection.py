@@ -1,0 +1,74 @@
+"""A connection to NATS that survives restarts of the server, and refuses one that is too old."""
+
+import asyncio
+from typing import Any
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.streams import MINIMUM_SERVER
+
+log = structlog.get_logger("hivemem.bus")
+
+RECONNECT_WAIT_SECONDS = 0.25
+PENDING_BYTES = 64 * 1024 * 1024
+
+
+class ServerTooOld(Exception):
+    """The NATS server lacks what the fleet is built on."""
+
+
+async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **options: Any) -> Client:
+    """Connect and check the server's version. Reconnects by itself for as long as it takes, once connected."""
+    client = Client()
+
+    async def disconnected() -> None:
+        if not client.is_closed:  # it is told of a close, too
+            log.warning("disconnected", connection=name)
+
+    async def reconnected() -> None:
+        log.info("reconnected", connection=name)
+
+    async def failed(error: Exception) -> None:
+        log.debug("connection error", connection=name, error=repr(error))
+
+    try:
+        await asyncio.wait_for(
+            client.connect(  # pyright: ignore[reportUnknownMemberType]  # its options are untyped
+                url,
+                name=name,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RECONNECT_WAIT_SECONDS,  # type: ignore[arg-type]  # any number of seconds
+                pending_size=PENDING_BYTES,
+                disconnected_cb=disconnected,
+                reconnected_cb=reconnected,
+                error_cb=failed,
+                **options,
+            ),
+            timeout_seconds,
+        )
+    except (TimeoutError, OSError, nats.errors.Error) as error:
+        raise Unavailable(f"NATS at {url} cannot be reached: {error!r}", retry_after_ms=1000) from error
+    try:
+        require_version(client)
+    except ServerTooOld:
+        await client.close()
+        raise
+    return client
+
+
+def server_version(client: Client) -> tuple[int, int, int]:
+    version = client.connected_server_version
+    return version.major, version.minor, version.patch
+
+
+def require_version(client: Client) -> None:
+    found = server_version(client)
+    if found < MINIMUM_SERVER:
+        needed, has = (".".join(map(str, version)) for version in (MINIMUM_SERVER, found))
+        raise ServerTooOld(
+            f"nats-server {has} at {client.connected_url.netloc if client.connected_url else '?'} is too old: "
+            f"Hivemem needs {needed} or newer (pinned consumers that can be reset)"
+        )

@@ -1,0 +1,130 @@
+"""Pulling from the feed for FastStream, in place of the client library's way.
+
+That one raises errors which FastStream does not expect, and what was fetched by then is lost until its acknowledgement
+is overdue; it asks again without a pause where nothing answers; and a batch that is not full waits out its time.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import Any, Final
+
+import nats.errors
+import orjson
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js import JetStreamContext
+from nats.js.api import ConsumerConfig
+
+from hivemem_runtime.bus.jetstream import API, NANOSECONDS
+from hivemem_runtime.bus.subscriptions import subscribe
+
+ANSWER_SECONDS: Final = 2.0
+"""How much later than it said the server may answer."""
+PAUSE_SECONDS: Final = 0.5
+NOTHING_NOW: Final = ("404", "408")
+
+
+class FeedPull(JetStreamContext.PullSubscription):
+    """One durable consumer's messages, a batch at a time. Each request is answered in full before the next."""
+
+    def __init__(self, client: Client, stream: str, consumer: str, prefix: bytes) -> None:
+        self._client = client
+        self._subject = f"{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._prefix = prefix.decode()
+        self._inbox = ""
+        self._subscription: Subscription | None = None
+        self._came: deque[Msg] = deque()
+        self._more = asyncio.Event()
+        self._batch = 0
+
+    async def fetch(self, batch: int = 1, timeout: float | None = 5, heartbeat: float | None = None) -> list[Msg]:  # noqa: ASYNC109  # the library's own signature
+        """What is there, at most a batch; else the next one, with what came with it. `TimeoutError` if none came.
+
+        FastStream goes on asking until its batch is full. It gets that error for all but the first time, which has it
+        hand over at once what it has.
+        """
+        self._batch = max(self._batch, batch)
+        if batch < self._batch:
+            raise nats.errors.TimeoutError
+        found: list[Msg] = []
+        try:
+            if not await self._pull(found, batch, None) and await self._pull(found, 1, timeout or ANSWER_SECONDS):
+                await self._pull(found, batch - 1, None)
+        except nats.errors.Error:
+            await self._start_anew()
+            await asyncio.sleep(PAUSE_SECONDS)
+        if not found:
+            raise nats.errors.TimeoutError
+        return found
+
+    async def unsubscribe(self) -> None:
+        if self._subscription is not None:
+            with suppress(nats.errors.Error):
+                await self._subscription.unsubscribe()
+            self._subscription = None
+
+    async def _pull(self, found: list[Msg], count: int, wait_seconds: float | None) -> bool:
+        """Add what comes to `found`; whether anything did. Raises an error of the client library if in doubt."""
+        if count == 0:
+            return False
+        if self._subscription is None:
+            await self._start_anew()
+        request: dict[str, Any] = {"batch": count}
+        if wait_seconds is None:
+            request["no_wait"] = True
+        else:
+            request["expires"] = int(wait_seconds * NANOSECONDS)
+        await self._client.publish(self._subject, orjson.dumps(request), reply=self._inbox)
+        for place in range(count):
+            message = await self._next((wait_seconds or 0) + ANSWER_SECONDS)
+            if message.subject == self._inbox:
+                if (message.headers or {}).get("Status") not in NOTHING_NOW:
+                    raise nats.errors.NoRespondersError
+                return place > 0
+            found.append(message)
+        return True
+
+    async def _next(self, seconds: float) -> Msg:
+        while not self._came:
+            self._more.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._more.wait()
+            except TimeoutError as error:
+                raise nats.errors.TimeoutError from error
+        return self._came.popleft()
+
+    async def _start_anew(self) -> None:
+        """A new inbox, so that no answer to an earlier request is taken for one to the next."""
+        await self.unsubscribe()
+        self._came.clear()
+        self._inbox = f"{self._prefix}{self._client.new_inbox().rpartition('.')[2]}"
+        self._subscription = await subscribe(self._client, self._inbox, self._receive, unlimited=True)
+
+    async def _receive(self, message: Msg) -> None:
+        self._came.append(message)
+        self._more.set()
+
+
+class FeedContext(JetStreamContext):
+    """Has FastStream pull in this way, from consumers that are there already."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._client = client
+
+    async def pull_subscribe(
+        self,
+        subject: str,
+        durable: str | None = None,
+        stream: str | None = None,
+        config: ConsumerConfig | None = None,
+        pending_msgs_limit: int = 0,
+        pending_bytes_limit: int = 0,
+        inbox_prefix: bytes | None = None,
+    ) -> FeedPull:
+        assert durable, "a reaction has a name"
+        assert stream, "a reaction has a stream"
+        return FeedPull(self._client, stream, durable, inbox_prefix or b"_INBOX.")

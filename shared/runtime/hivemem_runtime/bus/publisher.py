@@ -1,0 +1,247 @@
+"""Publishing to the feed: each change once, in the order of its subject's versions, whoever else publishes it too.
+
+Every message says which one it expects to be the last of its subject, so the server takes nothing that is out already
+and nothing out of order: not from a worker that thaws, nor one that repeats what it cannot know to have arrived. Few
+messages on distinct subjects go out side by side, each acknowledged. Many, or several on one subject, go as atomic
+batches: the server stores all of a batch in its order, or none of it.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import nats.errors
+import orjson
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from hivemem_contracts.changes import change_id, event_headers
+from hivemem_contracts.identifiers import format_microseconds
+from hivemem_contracts.limits import CHANGE_VALUE_BYTES
+from hivemem_contracts.subjects import change_subject
+from hivemem_runtime.bus.feed_places import NOWHERE, FeedPlaces, Place
+from hivemem_runtime.bus.jetstream import JetStreamRefused
+from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.bus.wire import frame, header_lines, send
+from hivemem_runtime.ledger.entity import Announcement, Stamp
+
+SIDE_BY_SIDE: Final = 128
+BATCH_MESSAGES: Final = 500
+BATCH_BYTES: Final = 8 * 1024 * 1024
+ACKNOWLEDGE_SECONDS: Final = 5.0
+ATTEMPTS: Final = 10
+"""Each one that is refused means that somebody else has published what we wanted to."""
+
+_WRONG_LAST: Final = (10071, 10164)
+_DUPLICATE_IN_BATCH: Final = 10201
+
+
+class PublishFailed(Exception):
+    """The server did not take it, or did not say so in time; the same may be sent again."""
+
+
+class Outgoing(NamedTuple):
+    """A message of the feed: `lines` are its headers as they travel. `version` is the record's; it grows along a
+    subject. `first` where no earlier one is known at the address."""
+
+    subject: str
+    lines: str
+    body: bytes
+    version: int
+    first: bool
+
+
+def encode_announcement(announcement: Announcement, stamp: Stamp) -> Outgoing:
+    """The message of a `Change`, built as plain JSON: this runs once for every write of the fleet."""
+    tokens = announcement.address.tokens
+    at = format_microseconds(stamp.at)
+    value = orjson.dumps(announcement.value)
+    omitted = len(value) > CHANGE_VALUE_BYTES
+    fields = {
+        "entity": announcement.entity,
+        "operation": announcement.operation,
+        "tenant": stamp.tenant,
+        "namespace": announcement.namespace,
+        "key": announcement.key,
+        "version": announcement.version,
+        "previous_version": announcement.previous_version,
+        "value": None if omitted else orjson.Fragment(value),
+        "value_omitted": omitted,
+        "actor": stamp.actor,
+        "cause": stamp.cause,
+        "at": at,
+    }
+    identity = change_id(stamp.tenant, announcement.entity, tokens, announcement.version)
+    if announcement.version != stamp.version:
+        # Numbers of its own begin anew after an erasure, and the bus must not take a new life for a twin of the old.
+        identity = f"{identity}:{stamp.version}"
+    headers = event_headers(identity, announcement.entity, announcement.operation, tokens, at, stamp.traceparent)
+    subject = change_subject(stamp.tenant, announcement.entity, announcement.address)
+    first = announcement.previous_version is None
+    return Outgoing(subject, header_lines(headers), orjson.dumps(fields), stamp.version, first)
+
+
+class Publisher:
+    """One wave at a time. Acknowledgements come to an inbox of its own."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._places = FeedPlaces(client)
+        self._inbox = client.new_inbox()
+        self._subscription: Subscription | None = None
+        self._expected: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._number = 0
+
+    async def close(self) -> None:
+        if self._subscription is not None and not self._client.is_closed:
+            await self._subscription.unsubscribe()
+        self._subscription = None
+
+    async def publish(self, messages: Sequence[Outgoing]) -> None:
+        """Return when the feed holds all of it, each once, in order per subject. Raises `PublishFailed` or
+        `Unavailable`: then send it again."""
+        try:
+            if self._subscription is None:
+                self._subscription = await subscribe(self._client, f"{self._inbox}.*", self._acknowledged)
+            for _ in range(ATTEMPTS):
+                left = await self._not_out(messages)
+                refused = await self._send(left) if left else set[str]()
+                if not refused:
+                    return
+                await self._places.look_up(refused)
+        except (JetStreamRefused, nats.errors.Error) as error:
+            raise PublishFailed(f"{len(messages)} changes could not be published: {error!r}") from error
+        raise PublishFailed("others publish on the same subjects all the time")
+
+    async def _not_out(self, messages: Sequence[Outgoing]) -> list[Outgoing]:
+        """Those that the feed does not hold yet, as far as is known; where nothing is known it is asked."""
+        unknown: dict[str, None] = {}
+        for message in messages:
+            if message.subject in unknown or self._places.get(message.subject) is not None:
+                continue
+            if message.first:
+                self._places.note(message.subject, NOWHERE)  # if that is wrong, the server says so
+            else:
+                unknown[message.subject] = None
+        await self._places.look_up(unknown)
+        return [
+            message for message in messages if message.version > (self._places.get(message.subject) or NOWHERE).version
+        ]
+
+    async def _send(self, messages: Sequence[Outgoing]) -> set[str]:
+        """The subjects whose last message may be another one than was expected; what was sent there is not stored."""
+        if len(messages) <= SIDE_BY_SIDE and len({message.subject for message in messages}) == len(messages):
+            return await self._side_by_side(messages)
+        for batch in _batches(messages):
+            refused = await self._atomic(batch)
+            if refused:
+                return refused
+        return set()
+
+    async def _acknowledged(self, message: Msg) -> None:
+        future = self._expected.pop(message.subject.rpartition(".")[2], None)
+        if future is not None and not future.done():
+            future.set_result(_acknowledgement(message))
+
+    def _expect(self) -> tuple[str, asyncio.Future[dict[str, Any]]]:
+        """An inbox for one acknowledgement, and what waits for it."""
+        self._number += 1
+        token = str(self._number)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._expected[token] = future
+        return f"{self._inbox}.{token}", future
+
+    def _expectation(self, subject: str) -> str:
+        place = self._places.get(subject) or NOWHERE
+        return f"Nats-Expected-Last-Subject-Sequence: {place.sequence}\r\n"
+
+    async def _side_by_side(self, messages: Sequence[Outgoing]) -> set[str]:
+        expected = [self._expect() for _ in messages]
+        frames = [
+            frame(message.subject, message.lines + self._expectation(message.subject), message.body, reply)
+            for message, (reply, _) in zip(messages, expected, strict=True)
+        ]
+        answers = await self._answers(frames, [future for _, future in expected], len(messages))
+        refused: set[str] = set()
+        for message, answer in zip(messages, answers, strict=True):
+            if _code(answer) in _WRONG_LAST or answer.get("duplicate"):
+                refused.add(message.subject)
+            elif "error" in answer:
+                raise _failure(answer)
+            else:
+                self._places.note(message.subject, Place(int(answer["seq"]), message.version))
+        return refused
+
+    async def _atomic(self, messages: Sequence[Outgoing]) -> set[str]:
+        batch = f"Nats-Batch-Id: {uuid.uuid4().hex}\r\nNats-Batch-Sequence: "
+        reply, future = self._expect()
+        frames: list[bytes] = []
+        subjects: set[str] = set()
+        for place, message in enumerate(messages, 1):
+            last = place == len(messages)
+            # Behind the first one of its subject, a message follows what stands before it in the batch.
+            expectation = "" if message.subject in subjects else self._expectation(message.subject)
+            subjects.add(message.subject)
+            commit = "Nats-Batch-Commit: 1\r\n" if last else ""
+            lines = f"{message.lines}{expectation}{batch}{place}\r\n{commit}"
+            frames.append(frame(message.subject, lines, message.body, reply if last else ""))
+        (answer,) = await self._answers(frames, [future], len(messages))
+        code = _code(answer)
+        if code in _WRONG_LAST:
+            return subjects
+        if code == _DUPLICATE_IN_BATCH:
+            return await self._one_by_one(messages)
+        if "error" in answer:
+            raise _failure(answer)
+        first = int(answer["seq"]) - len(messages) + 1
+        for sequence, message in enumerate(messages, first):
+            self._places.note(message.subject, Place(sequence, message.version))
+        return set()
+
+    async def _one_by_one(self, messages: Sequence[Outgoing]) -> set[str]:
+        """The server knows the id of one of them, and refuses a batch for that."""
+        for message in messages:
+            refused = await self._side_by_side([message])
+            if refused:
+                return refused
+        return set()
+
+    async def _answers(
+        self, frames: Iterable[bytes], expected: Sequence[asyncio.Future[dict[str, Any]]], count: int
+    ) -> list[dict[str, Any]]:
+        try:
+            await send(self._client, frames)
+            async with asyncio.timeout(ACKNOWLEDGE_SECONDS):
+                return await asyncio.gather(*expected)
+        except (TimeoutError, OSError, nats.errors.Error) as error:
+            self._expected.clear()  # one wave at a time: all of these are ours
+            raise PublishFailed(f"{count} changes were not acknowledged: {error!r}") from error
+
+
+def _code(answer: dict[str, Any]) -> int:
+    return int(answer.get("error", {}).get("err_code", 0))
+
+
+def _failure(answer: dict[str, Any]) -> PublishFailed:
+    return PublishFailed(str(answer["error"].get("description", answer["error"])))
+
+
+def _acknowledgement(message: Msg) -> dict[str, Any]:
+    """What the stream says. Where no stream listens, the server answers without a body: that is no acknowledgement."""
+    if not message.data:
+        return {"error": {"description": "no stream takes changes just now"}}
+    return cast("dict[str, Any]", orjson.loads(message.data))
+
+
+def _batches(messages: Sequence[Outgoing]) -> list[list[Outgoing]]:
+    batches: list[list[Outgoing]] = [[]]
+    size = 0
+    for message in messages:
+        size += len(message.body)
+        if batches[-1] and (len(batches[-1]) == BATCH_MESSAGES or size > BATCH_BYTES):
+            batches.append([])
+            size = len(message.body)
+        batches[-1].append(message)
+    return batches

@@ -1,0 +1,170 @@
+"""Reactions: what a worker does when something changed, whoever changed it. FastStream consumers of the feed."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
+
+import structlog
+from faststream import AckPolicy
+from faststream.nats import JStream, NatsBroker, PullSub
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.streams import CHANGES
+from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.feed_pull import FeedContext
+from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
+from hivemem_runtime.bus.reacting import Reacting, Reaction
+
+log = structlog.get_logger("hivemem.reactions")
+
+WAIT_SECONDS: Final = 5.0
+"""How long one request waits for the next change."""
+ACK_WAIT_SECONDS: Final = 30.0
+UPKEEP_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 10.0
+DEFAULT_INBOX: Final = "_INBOX"
+CONSUMER_NOT_FOUND: Final = 10014
+
+
+class _Broker(NatsBroker):
+    """Connects the way everything else here does, for as long as it takes, and to no server that is too old."""
+
+    def __init__(self, url: str, name: str, options: Mapping[str, Any]) -> None:
+        super().__init__(
+            url,
+            # Handlers get the messages as they came; how they are understood is not FastStream's business.
+            apply_types=False,
+            graceful_timeout=GRACE_SECONDS,
+            logger=logging.getLogger("hivemem.faststream"),
+            log_level=logging.DEBUG,
+        )
+        self._url, self._name, self._options = url, name, options
+
+    async def _connect(self) -> Client:
+        client = await connect(self._url, self._name, **self._options)
+        self.config.connect(client)
+        self.config.connection_state.connect(client, FeedContext(client))
+        return client
+
+
+async def _as_it_came(message: Any) -> list[Msg]:
+    return cast("list[Msg]", message.raw_message)
+
+
+class Reactions:
+    """The reactions of one worker. All workers of a service share them: each change goes to one of them.
+
+    A batch is in feed order; two workers may have batches at the same time, so a handler goes by the changes'
+    versions and does nothing for one that it knows. `options` are those of the connection.
+    """
+
+    def __init__(self, url: str, service: str, *, options: Mapping[str, Any] | None = None) -> None:
+        self._service = service
+        self._options = options or {}
+        self._broker = _Broker(url, f"{service} reactions", self._options)
+        self._reactions: list[Reaction] = []
+        self._at_work: list[Reacting] = []
+        self._lags: dict[str, int | None] = {}
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def add(self, reaction: Reaction) -> None:
+        """Before `start`."""
+        if any(reaction.name == other.name for other in self._reactions):
+            raise ValueError(f"reaction {reaction.name} is added twice")
+        self._reactions.append(reaction)
+
+    async def start(self) -> None:
+        """Connect and begin. Raises `Unavailable`; what is running by then is stopped."""
+        client = await self._broker.connect()
+        try:
+            dead = DeadLetters(client)
+            for reaction in self._reactions:
+                await self._declare(client, reaction)
+                self._subscribe(Reacting(reaction, self._service, dead, ack_wait_seconds=ACK_WAIT_SECONDS))
+            await self._broker.start()
+        except BaseException:
+            await self._broker.stop()
+            raise
+        self._upkeep = asyncio.create_task(self._keep_up(client), name="hivemem-reactions")
+
+    async def stop(self) -> None:
+        """Finish the batches at hand, within the grace; what is not done then is given back."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._upkeep
+        for reacting in self._at_work:
+            reacting.stop()
+        await self._broker.stop()
+
+    def status(self) -> dict[str, Any]:
+        """What each reaction did here, and what waits for it, as of a few seconds ago; None while that is unknown."""
+        return {
+            reacting.reaction.name: {
+                "lag": self._lags.get(reacting.reaction.name),
+                "handled": reacting.handled,
+                "given_up": reacting.given_up,
+                "failing": reacting.failing,
+            }
+            for reacting in self._at_work
+        }
+
+    def _subscribe(self, reacting: Reacting) -> None:
+        reaction = reacting.reaction
+        # The library's pull subscriptions do not use the connection's own inbox prefix.
+        prefix = str(self._options.get("inbox_prefix") or DEFAULT_INBOX)
+        subscriber = self._broker.subscriber(
+            reaction.filters[0],
+            # The stream is declared in one place, and that is not here.
+            stream=JStream(CHANGES, declare=False),
+            durable=reaction.durable(self._service),
+            pull_sub=PullSub(reaction.batch, timeout=WAIT_SECONDS, batch=True),
+            inbox_prefix=f"{prefix}.".encode(),
+            ack_policy=AckPolicy.MANUAL,
+            decoder=_as_it_came,
+            no_reply=True,
+        )
+        subscriber(reacting.react)
+        self._at_work.append(reacting)
+
+    async def _declare(self, client: Client, reaction: Reaction) -> None:
+        durable = reaction.durable(self._service)
+        config = {
+            "name": durable,
+            "durable_name": durable,
+            "filter_subjects": list(reaction.filters),
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "ack_wait": int(ACK_WAIT_SECONDS * NANOSECONDS),
+            "max_ack_pending": 4 * reaction.batch,
+            "max_deliver": -1,
+        }
+        await ask(
+            client,
+            f"CONSUMER.CREATE.{CHANGES}.{durable}",
+            {"stream_name": CHANGES, "action": "", "config": config},
+        )
+
+    async def _keep_up(self, client: Client) -> None:
+        """Learn how much waits, and bring back a consumer that is gone: FastStream would ask for it for ever."""
+        while True:
+            for reaction in self._reactions:
+                self._lags[reaction.name] = await self._lag(client, reaction)
+            await asyncio.sleep(UPKEEP_SECONDS)
+
+    async def _lag(self, client: Client, reaction: Reaction) -> int | None:
+        try:
+            info = await ask(client, f"CONSUMER.INFO.{CHANGES}.{reaction.durable(self._service)}")
+        except Unavailable:
+            return None
+        except JetStreamRefused as error:
+            if error.code == CONSUMER_NOT_FOUND:
+                with suppress(Unavailable, JetStreamRefused):
+                    await self._declare(client, reaction)
+            return None
+        return int(info["num_pending"]) + int(info["num_ack_pending"])

@@ -1,0 +1,183 @@
+"""Every stream and bucket of the fleet, declared in one place."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import structlog
+from nats.aio.client import Client
+from pydantic import BaseModel, ConfigDict, Field
+
+from hivemem_contracts.streams import CHANGES, DEAD, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
+
+log = structlog.get_logger("hivemem.bus")
+
+MEBIBYTE: Final = 1024 * 1024
+DAY_SECONDS: Final = 86_400
+COMMANDS: Final = "hive.in.*.*.*.*.*"
+"""Five tokens and no more: a stored command has one more in front, its partition, so nobody can publish in that
+form and so name a tenant that is not their own."""
+MEMBERS_BYTES: Final = 4 * MEBIBYTE
+SHORTEST_DUPLICATE_WINDOW: Final = NANOSECONDS // 10
+
+Config = dict[str, Any]
+
+
+class StreamConflict(Exception):
+    """A stream is there that cannot serve and must not be changed; the text names it and the field."""
+
+
+class StreamSettings(BaseModel):
+    """How much is kept, for how long, and how many times."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replicas: int = Field(default=1, ge=1, le=5)
+    partitions: int = Field(default=8, ge=1, le=64)
+    duplicate_window_seconds: float = Field(default=120, ge=1)
+    changes_max_age_seconds: int = Field(default=30 * DAY_SECONDS, ge=1)
+    changes_max_bytes: int = Field(default=4096 * MEBIBYTE, ge=MEBIBYTE)
+    ingest_max_bytes: int = Field(default=1024 * MEBIBYTE, ge=MEBIBYTE)
+    dead_max_age_seconds: int = Field(default=30 * DAY_SECONDS, ge=1)
+    dead_max_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
+
+
+async def declare(client: Client, settings: StreamSettings) -> None:
+    """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start."""
+    for wanted in (_ingest(settings), _changes(settings), _dead(settings), _members(settings)):
+        await _declare(client, wanted)
+
+
+def _ingest(settings: StreamSettings) -> Config:
+    tokens = ".".join(f"{{{{wildcard({place})}}}}" for place in range(1, 6))
+    return {
+        "name": INGEST,
+        "subjects": [COMMANDS],
+        "retention": "workqueue",
+        "storage": "file",
+        # A full stream refuses the publisher, who can wait; discarding the old would lose what it was promised.
+        "discard": "new",
+        "max_bytes": settings.ingest_max_bytes,
+        "num_replicas": settings.replicas,
+        # Deduplication here would be by id alone, over all tenants; the ledger does it per agent and operation.
+        "duplicate_window": SHORTEST_DUPLICATE_WINDOW,
+        # The tenant and the route decide the partition, so that what needs an order has one consumer.
+        "subject_transform": {
+            "src": COMMANDS,
+            "dest": f"hive.in.{{{{partition({settings.partitions},1,5)}}}}.{tokens}",
+        },
+    }
+
+
+def _changes(settings: StreamSettings) -> Config:
+    return {
+        "name": CHANGES,
+        "subjects": ["hive.chg.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "old",
+        "max_age": settings.changes_max_age_seconds * NANOSECONDS,
+        "max_bytes": settings.changes_max_bytes,
+        "num_replicas": settings.replicas,
+        "duplicate_window": _window(settings.duplicate_window_seconds, settings.changes_max_age_seconds),
+        "allow_direct": True,
+        "allow_atomic": True,
+        "republish": {"src": "hive.chg.>", "dest": f"{LIVE_PREFIX}.>"},
+    }
+
+
+def _dead(settings: StreamSettings) -> Config:
+    return {
+        "name": DEAD,
+        "subjects": ["hive.dead.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "old",
+        "max_age": settings.dead_max_age_seconds * NANOSECONDS,
+        "max_bytes": settings.dead_max_bytes,
+        "num_replicas": settings.replicas,
+        "duplicate_window": _window(settings.duplicate_window_seconds, settings.dead_max_age_seconds),
+        "allow_direct": True,
+    }
+
+
+def _members(settings: StreamSettings) -> Config:
+    """A key-value bucket as its protocol lays it out. In a file: one in memory is gone after the server's restart."""
+    return {
+        "name": f"KV_{MEMBERS}",
+        "subjects": [f"$KV.{MEMBERS}.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_bytes": MEMBERS_BYTES,
+        "max_msgs_per_subject": 1,
+        "num_replicas": settings.replicas,
+        "duplicate_window": NANOSECONDS,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+        "allow_msg_ttl": True,
+    }
+
+
+def _window(wanted_seconds: float, max_age_seconds: int) -> int:
+    """The server wants a duplicate window that is not longer than the messages live."""
+    return int(min(wanted_seconds, max_age_seconds) * NANOSECONDS)
+
+
+async def _declare(client: Client, wanted: Config) -> None:
+    name = str(wanted["name"])
+    try:
+        found = await ask(client, f"STREAM.INFO.{name}")
+    except JetStreamRefused as error:
+        if error.code != STREAM_NOT_FOUND:
+            raise
+        await _create(client, name, wanted)
+        return
+    existing: Config = found["config"]
+    differing = {field for field, value in wanted.items() if not _same(existing.get(field), value)}
+    if not differing:
+        return
+    _refuse_what_must_stay(name, existing, wanted, differing, stored=int(found["state"]["messages"]))
+    await _send(client, f"STREAM.UPDATE.{name}", name, existing | wanted, differing)
+    log.info("stream updated", stream=name, fields=sorted(differing))
+
+
+async def _create(client: Client, name: str, wanted: Config) -> None:
+    try:
+        await ask(client, f"STREAM.CREATE.{name}", wanted)
+    except JetStreamRefused as error:
+        raise StreamConflict(f"stream {name} cannot be created: {error.description}") from error
+    log.info("stream created", stream=name)
+
+
+async def _send(client: Client, subject: str, name: str, config: Config, differing: set[str]) -> None:
+    try:
+        await ask(client, subject, config)
+    except JetStreamRefused as error:
+        fields = ", ".join(sorted(differing))
+        raise StreamConflict(f"stream {name}: {fields} cannot be changed: {error.description}") from error
+
+
+def _refuse_what_must_stay(
+    name: str, existing: Mapping[str, Any], wanted: Config, differing: set[str], *, stored: int
+) -> None:
+    fixed = ["retention", "storage", "subjects"]
+    if stored:
+        # Commands that wait keep their partition, later ones of the same route would get another and overtake them.
+        fixed.append("subject_transform")
+    for field in fixed:
+        if field in differing:
+            reason = " while commands wait in it" if field == "subject_transform" else ""
+            raise StreamConflict(
+                f"stream {name}: its {field} is {existing.get(field)!r}, and Hivemem needs {wanted[field]!r}; "
+                f"it is not changed{reason}"
+            )
+
+
+def _same(existing: Any, wanted: Any) -> bool:
+    """The server leaves out what is false, and adds fields of its own inside of objects."""
+    if isinstance(wanted, dict) and isinstance(existing, dict):
+        found = cast("Config", existing)
+        return all(_same(found.get(field), value) for field, value in cast("Config", wanted).items())
+    return bool(existing == wanted) or (not existing and not wanted)

@@ -1,0 +1,85 @@
+"""A ledger that only commits, in memory, and fails as a real one may when it is told to."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hivemem_contracts.errors import Overloaded, Unavailable
+from hivemem_runtime.ledger.port import Heads, Ledger, Outcome, Write
+
+from .items import NumberAdded
+
+
+@dataclass(frozen=True)
+class Added:
+    tenant: str
+    item: str
+    number: int
+    actor: str
+    cause: str | None
+
+
+class MemoryLedger:
+    """Commits what was queued in one turn of the event loop as one batch; nothing has a head."""
+
+    def __init__(self) -> None:
+        self.added: list[Added] = []
+        self.batches: list[int] = []
+        self.down = False
+        self.room: int | None = None
+        """How many commits may wait, where it is bounded."""
+        self._requests: set[str] = set()
+        self._queue: list[tuple[Write, asyncio.Future[Outcome]]] = []
+        self._on_queued: Callable[[], None] | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        return [added.number for added in self.added]
+
+    def as_port(self) -> Ledger:
+        return cast("Ledger", self)
+
+    def make_room_when_refused(self) -> None:
+        """As a writer's thread may: the queue is empty again right after a commit found it full."""
+        self._on_queued = self._run
+
+    def commit(self, write: Write) -> asyncio.Future[Outcome]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+        if self.room is not None and len(self._queue) >= self.room:
+            future.set_exception(Overloaded("full", retry_after_ms=1))
+            if self._on_queued is not None:
+                self._on_queued()
+            return future
+        if not self._queue:
+            loop.call_soon(self._run)
+        self._queue.append((write, future))
+        return future
+
+    def _run(self) -> None:
+        queue, self._queue = self._queue, []
+        if queue:
+            self.batches.append(len(queue))
+        for write, future in queue:
+            if self.down:
+                future.set_exception(Unavailable("the store is down", retry_after_ms=1))
+                continue
+            try:
+                future.set_result(self._apply(write))
+            except Exception as error:
+                future.set_exception(error)
+
+    def _apply(self, write: Write) -> Outcome:
+        assert write.request_id is not None
+        if write.request_id in self._requests:
+            return Outcome(None, None, None, duplicate=True)
+        appended = write.decide(cast("Heads", _no_heads), 0)
+        record: NumberAdded = appended[0].record
+        self._requests.add(write.request_id)
+        self.added.append(Added(write.tenant, write.id, record.number, write.actor, write.cause))
+        return Outcome(None, record, None)
+
+
+def _no_heads(entity: Any, id: str) -> None:
+    return None

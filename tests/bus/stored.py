@@ -1,0 +1,97 @@
+"""Publishing commands and changes, and reading what a stream keeps."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import nats.errors
+import nats.js.errors
+import orjson
+from nats.aio.client import Client
+
+from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.subjects import Address, change_subject, command_subject
+from hivemem_runtime.bus.jetstream import ask
+
+from .items import AGENT, TENANT
+
+PUBLISH_SECONDS = 1.0
+PUBLISH_ATTEMPTS = 60
+
+
+@dataclass(frozen=True)
+class Stored:
+    subject: str
+    headers: dict[str, str]
+    data: bytes
+
+
+async def publish(client: Client, subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    """The stream's answer. The same again until there is one: the server may be away for a while."""
+    for _ in range(PUBLISH_ATTEMPTS):
+        try:
+            reply = await client.request(subject, data, timeout=PUBLISH_SECONDS, headers=headers)
+        except nats.errors.NoRespondersError:
+            await asyncio.sleep(PUBLISH_SECONDS / 10)
+        except nats.errors.Error:
+            continue
+        else:
+            answer: dict[str, Any] = orjson.loads(reply.data)
+            return answer
+    raise AssertionError(f"nothing took {subject}")
+
+
+async def command(
+    client: Client,
+    operation: str,
+    item: str,
+    number: int,
+    *,
+    tenant: str = TENANT,
+    message_id: str | None = "",
+    service: str = "items",
+    **more: Any,
+) -> dict[str, Any]:
+    """Publish a command; `message_id` None has no header, and "" one that is the number's own."""
+    subject = command_subject(tenant, AGENT, service, operation, item)
+    headers = None if message_id is None else {MESSAGE_ID: message_id or f"{item}-{number}"}
+    return await publish(client, subject, orjson.dumps({"item": item, "number": number, **more}), headers)
+
+
+async def change(client: Client, item: str, version: int, *, tenant: str = TENANT) -> None:
+    announced = Change(
+        entity="item",
+        operation="added",
+        tenant=tenant,
+        namespace=item,
+        version=version,
+        previous_version=version - 1 or None,
+        actor=AGENT,
+        at=datetime.now(UTC),
+    )
+    address = Address((item,))
+    subject = change_subject(tenant, "item", address)
+    await publish(client, subject, announced.model_dump_json().encode(), change_headers(announced, address.tokens))
+
+
+async def messages_in(client: Client, stream: str) -> list[Stored]:
+    """All that a stream keeps, in its order."""
+    jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
+    state = (await ask(client, f"STREAM.INFO.{stream}"))["state"]
+    found: list[Stored] = []
+    if not state["messages"]:
+        return found
+    for sequence in range(int(state["first_seq"]), int(state["last_seq"]) + 1):
+        try:
+            message = await jetstream.get_msg(stream, sequence)
+        except nats.js.errors.NotFoundError:
+            continue
+        headers = cast("dict[str, str]", message.headers or {})  # pyright: ignore[reportUnknownMemberType]  # an open Dict
+        found.append(Stored(message.subject or "", headers, message.data or b""))
+    return found
+
+
+async def count_in(client: Client, stream: str) -> int:
+    return int((await ask(client, f"STREAM.INFO.{stream}"))["state"]["messages"])

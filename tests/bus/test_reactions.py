@@ -1,0 +1,300 @@
+"""Reactions get the feed in batches, and a change that cannot be handled goes to DEAD without stopping the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import orjson
+import pytest
+from nats.aio.client import Client
+
+from hivemem_contracts.errors import CODE_HEADER, NotFound, Unavailable
+from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT
+from hivemem_runtime.bus import reacting, reactions
+from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
+from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions import Reactions
+from hivemem_testing.process import ProcessServer
+
+from .stored import change, messages_in, publish
+from .waiting import eventually
+
+FILTERS = ("hive.chg.*.item.>",)
+
+
+class Recorder:
+    """A handler that notes what it handled, and fails as it is told to."""
+
+    def __init__(self) -> None:
+        self.handled: list[tuple[str, int]] = []
+        self.batches: list[int] = []
+        self.calls = 0
+        self.fail: Callable[[ReceivedChange], Exception | None] = lambda received: None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def __call__(self, received: Sequence[ReceivedChange]) -> None:
+        self.calls += 1
+        await self.gate.wait()
+        for each in received:
+            error = self.fail(each)
+            if error is not None:
+                raise error
+        self.batches.append(len(received))
+        self.handled += [(each.change.namespace, each.change.version) for each in received]
+
+
+class Workers:
+    """The reactions of one or more workers; whoever is still there is stopped in the end."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._running: list[Reactions] = []
+
+    async def start(self, *handled: Reaction) -> Reactions:
+        worker = Reactions(self._url, "items")
+        for reaction in handled:
+            worker.add(reaction)
+        await worker.start()
+        self._running.append(worker)
+        return worker
+
+    async def stop(self, worker: Reactions) -> None:
+        self._running.remove(worker)
+        await worker.stop()
+
+    async def stop_all(self) -> None:
+        for worker in list(self._running):
+            await self.stop(worker)
+
+
+@pytest.fixture
+async def workers(client: Client, bus_server: ProcessServer) -> AsyncIterator[Workers]:
+    started = Workers(bus_server.url)
+    yield started
+    await started.stop_all()
+
+
+async def acknowledged(client: Client, durable: str = "items-index") -> None:
+    async def settled() -> bool:
+        info = await ask(client, f"CONSUMER.INFO.{CHANGES}.{durable}")
+        return int(info["num_pending"]) + int(info["num_ack_pending"]) == 0
+
+    await eventually(settled, "every change is acknowledged")
+
+
+async def test_changes_come_in_batches_in_feed_order_with_their_place(client: Client, workers: Workers) -> None:
+    for version in range(1, 201):
+        await change(client, "a", version)
+    recorder = Recorder()
+    received: list[ReceivedChange] = []
+
+    async def handle(batch: Sequence[ReceivedChange]) -> None:
+        received.extend(batch)
+        await recorder(batch)
+
+    worker = await workers.start(Reaction("index", FILTERS, handle, batch=100))
+    await acknowledged(client)
+    assert recorder.handled == [("a", version) for version in range(1, 201)]
+    assert max(recorder.batches) > 20
+    assert [each.sequence for each in received] == list(range(1, 201))
+    assert received[0].subject == "hive.chg.acme.item.a"
+    assert received[0].headers["ce-type"] == "hivemem.item.added"
+    assert worker.status()["index"]["handled"] == 200
+
+
+async def test_a_reaction_gets_what_its_filters_match_and_goes_on_where_it_was(
+    client: Client, workers: Workers
+) -> None:
+    recorder = Recorder()
+    reaction = Reaction("index", ("hive.chg.acme.item.a", "hive.chg.acme.item.c"), recorder)
+    for item in ("a", "b", "c"):
+        await change(client, item, 1)
+    worker = await workers.start(reaction)
+    await acknowledged(client)
+    await workers.stop(worker)
+    await change(client, "a", 2)
+    await workers.start(reaction)
+    await acknowledged(client)
+    assert recorder.handled == [("a", 1), ("c", 1), ("a", 2)]
+
+
+async def test_two_reactions_each_get_everything(client: Client, workers: Workers) -> None:
+    one, other = Recorder(), Recorder()
+    await workers.start(Reaction("index", FILTERS, one), Reaction("audit", FILTERS, other))
+    await change(client, "a", 1)
+    await acknowledged(client, "items-index")
+    await acknowledged(client, "items-audit")
+    assert one.handled == other.handled == [("a", 1)]
+
+
+async def test_workers_share_a_reaction(client: Client, workers: Workers) -> None:
+    one, other = Recorder(), Recorder()
+    await workers.start(Reaction("index", FILTERS, one, batch=5))
+    await workers.start(Reaction("index", FILTERS, other, batch=5))
+    for version in range(1, 101):
+        await change(client, "a", version)
+    await acknowledged(client)
+    assert sorted(one.handled + other.handled) == [("a", version) for version in range(1, 101)]
+
+
+async def test_a_store_that_is_down_for_a_while_loses_nothing_and_keeps_the_order(
+    client: Client, workers: Workers
+) -> None:
+    recorder = Recorder()
+    down = [Unavailable("down")] * 3
+    recorder.fail = lambda received: down.pop() if down else None
+    for version in range(1, 21):
+        await change(client, "a", version)
+    await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    assert recorder.handled == [("a", version) for version in range(1, 21)]
+    assert await messages_in(client, DEAD) == []
+
+
+async def test_a_poisonous_change_goes_to_dead_and_the_others_are_handled(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    recorder.fail = lambda received: RuntimeError("a secret") if received.change.version == 3 else None
+    for version in range(1, 6):
+        await change(client, "a", version)
+    worker = await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    assert recorder.handled == [("a", version) for version in (1, 2, 4, 5)]
+    (letter,) = await messages_in(client, DEAD)
+    assert letter.subject == "hive.dead.acme.bot.items.reaction-index"
+    assert letter.headers[CODE_HEADER] == "50001"
+    assert letter.headers[DEAD_SUBJECT] == "hive.chg.acme.item.a"
+    assert letter.headers[DEAD_MESSAGE_ID] == "item:acme:a:3"
+    assert orjson.loads(letter.data)["version"] == 3
+    assert "secret" not in str(letter.headers)
+    assert worker.status()["index"]["given_up"] == 1
+
+
+async def test_an_error_that_is_not_retryable_is_final_at_once(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    recorder.fail = lambda received: NotFound("gone") if received.change.version == 1 else None
+    await change(client, "a", 1)
+    await change(client, "a", 2)
+    await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    assert recorder.handled == [("a", 2)]
+    assert recorder.calls == 3
+    (letter,) = await messages_in(client, DEAD)
+    assert letter.headers[CODE_HEADER] == "40401"
+
+
+async def test_what_is_no_change_goes_to_dead(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    await publish(client, "hive.chg.acme.item.a", b"not a change")
+    await change(client, "a", 1)
+    await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    assert recorder.handled == [("a", 1)]
+    (letter,) = await messages_in(client, DEAD)
+    assert (letter.subject, letter.data) == ("hive.dead.unknown.unknown.items.reaction-index", b"not a change")
+
+
+async def test_a_stop_finishes_the_batch_at_hand(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    recorder.gate.clear()
+    await change(client, "a", 1)
+    worker = await workers.start(Reaction("index", FILTERS, recorder))
+    await eventually(lambda: recorder.calls == 1, "the batch is being handled")
+    stopping = asyncio.create_task(workers.stop(worker))
+    await asyncio.sleep(0)
+    recorder.gate.set()
+    await stopping
+    assert recorder.handled == [("a", 1)]
+    await acknowledged(client)
+
+
+async def test_what_fails_when_the_worker_stops_is_another_worker_s_at_once(client: Client, workers: Workers) -> None:
+    failing, other = Recorder(), Recorder()
+    failing.fail = lambda received: Unavailable("down")
+    for version in (1, 2, 3):
+        await change(client, "a", version)
+    worker = await workers.start(Reaction("index", FILTERS, failing))
+    await eventually(lambda: failing.calls >= 2, "it was tried again")
+    await workers.stop(worker)
+    await workers.start(Reaction("index", FILTERS, other))
+    await eventually(lambda: len(other.handled) == 3, "the other one has them", deadline_seconds=5)
+
+
+async def test_a_batch_that_takes_longer_than_the_acknowledgement_may_is_not_given_to_another(
+    client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reactions, "ACK_WAIT_SECONDS", 0.5)
+    slow, other = Recorder(), Recorder()
+    slow.gate.clear()
+    await change(client, "a", 1)
+    await workers.start(Reaction("index", FILTERS, slow))
+    await eventually(lambda: slow.calls == 1, "the batch is being handled")
+    await workers.start(Reaction("index", FILTERS, other))
+    await change(client, "b", 1)
+    with pytest.raises(AssertionError, match="never"):
+        await eventually(lambda: ("a", 1) in other.handled, "the other one gets it too", deadline_seconds=1.5)
+    slow.gate.set()
+    await acknowledged(client)
+    assert slow.handled[0] == ("a", 1)
+
+
+async def test_a_change_that_no_worker_survives_is_given_up_untried(
+    client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reacting, "CRASHES", 2)
+    monkeypatch.setattr(reacting, "ATTEMPTS", 1)
+    recorder = Recorder()
+    reaction = Reaction("index", FILTERS, recorder)
+    await change(client, "a", 1)
+    await change(client, "a", 2)
+    idle = await workers.start(reaction)
+    await acknowledged(client)
+    await workers.stop(idle)
+    recorder.handled.clear()
+    for version in (3, 4):
+        await change(client, "a", version)
+    jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
+    dying = await jetstream.pull_subscribe_bind("items-index", CHANGES)
+    for _ in range(2):
+        for message in await dying.fetch(2, timeout=2):
+            await message.nak()
+    await workers.start(reaction)
+    await acknowledged(client)
+    assert recorder.handled == [("a", 4)]
+    (letter,) = await messages_in(client, DEAD)
+    assert orjson.loads(letter.data)["version"] == 3
+
+
+async def test_a_consumer_that_is_gone_is_made_again(
+    client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reactions, "UPKEEP_SECONDS", 0.1)
+    recorder = Recorder()
+    worker = await workers.start(Reaction("index", FILTERS, recorder))
+    await eventually(lambda: worker.status()["index"]["lag"] == 0, "the lag is known")
+    await ask(client, f"CONSUMER.DELETE.{CHANGES}.items-index")
+    await change(client, "a", 1)
+    await eventually(lambda: recorder.handled == [("a", 1)], "it is handled")
+
+
+async def test_a_reaction_has_its_name_alone(bus_server: ProcessServer) -> None:
+    worker = Reactions(bus_server.url, "items")
+    worker.add(Reaction("index", FILTERS, Recorder()))
+    with pytest.raises(ValueError, match="index is added twice"):
+        worker.add(Reaction("index", FILTERS, Recorder()))
+
+
+async def test_a_start_without_a_feed_is_refused(bare_client: Client, bus_server: ProcessServer) -> None:
+    worker = Reactions(bus_server.url, "items")
+    worker.add(Reaction("index", FILTERS, Recorder()))
+    with pytest.raises(Exception, match="stream not found"):
+        await worker.start()
+
+
+async def test_a_dead_letter_is_not_lost_while_dead_is_away(client: Client) -> None:
+    dead = DeadLetters(client)
+    await ask(client, f"STREAM.DELETE.{DEAD}")
+    letter = DeadLetter("hive.dead.a.b.c.d", b"", NotFound("x" * 20_000), "hive.in.a.b.c.d.e", "1", "id")
+    with pytest.raises(Unavailable):
+        await dead.publish(letter)
+    assert dead.published == 0

@@ -1,0 +1,47 @@
+"""A worker of the items service as a process of its own: `python -m tests.bus.worker_process URL LEDGER`."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import structlog
+
+from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.members import Members
+from hivemem_runtime.bus.partitions import Partitions
+from hivemem_runtime.bus.pinned import PullSettings
+
+from .conftest import SETTINGS
+from .items import items_service, sqlite_ledger
+
+PIN_SECONDS = 1.5
+MEMBER_SECONDS = 2
+READY = "ready"
+
+
+async def main(url: str, path: str) -> None:
+    # The standard output says only when it is ready; nobody reads on after that.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    ledger = sqlite_ledger(Path(path))
+    await ledger.open()
+    client = await connect(url, "items worker")
+    handle = Commands(items_service(ledger), DeadLetters(client)).handle
+    members = Members(client, "items", ttl_seconds=MEMBER_SECONDS)
+    settings = PullSettings(pin_seconds=PIN_SECONDS, batch=64)
+    partitions = Partitions(client, "items", handle, partitions=SETTINGS.partitions, settings=settings, members=members)
+    await partitions.start()
+    asked_to_stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked_to_stop.set)
+    sys.stdout.write(f"{READY}\n")
+    sys.stdout.flush()
+    await asked_to_stop.wait()
+    await partitions.stop()
+    await client.close()
+    await ledger.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
