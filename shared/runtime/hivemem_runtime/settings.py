@@ -1,0 +1,91 @@
+"""Settings: from the environment (`HIVEMEM_…`) and a TOML file named by `HIVEMEM_CONFIG`, checked at the start."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import pydantic
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from hivemem_runtime.bus.streams import StreamSettings
+
+CONFIG_VARIABLE = "HIVEMEM_CONFIG"
+PREFIX = "HIVEMEM_"
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the text names it, its value and what is wanted."""
+
+
+class WorkerSettings(BaseSettings):
+    """What every worker reads. The environment goes before the file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+    )
+
+    nats_url: str = Field(default="nats://127.0.0.1:4222", description="Where the bus is.")
+    store: Literal["sqlite", "mongo"] = Field(default="sqlite", description="Where documents are kept.")
+    data: Path = Field(default=Path("hivemem-data"), description="The folder of the SQLite files.")
+    mongo_url: str = Field(
+        default="mongodb://127.0.0.1:27017/?replicaSet=rs0", description="A replica set, of one node at least."
+    )
+    mongo_database: str = Field(default="hivemem", pattern=r"^[A-Za-z0-9_-]{1,38}$")
+    http_host: str = Field(default="127.0.0.1", description="Where health is served.")
+    http_port: Port = Field(default=8222, description="0: any free one.")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] = "json"
+    requests_under_way: int = Field(
+        default=2_048, ge=1, le=100_000, description="More at once are answered with Overloaded."
+    )
+    request_memory_seconds: int = Field(
+        default=7 * 86_400, ge=60, description="How long the id of a write is remembered at least."
+    )
+    streams: StreamSettings = StreamSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        del dotenv_settings, file_secret_settings
+        named = os.environ.get(CONFIG_VARIABLE)
+        if not named:
+            return init_settings, env_settings
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(named))
+
+
+SettingsT = TypeVar("SettingsT", bound=WorkerSettings)
+
+
+def load(kind: type[SettingsT], **given: Any) -> SettingsT:
+    """Read and check the settings, or raise `SettingsError` naming the first wrong one."""
+    file = os.environ.get(CONFIG_VARIABLE)
+    if file and not Path(file).is_file():
+        raise SettingsError(f"{CONFIG_VARIABLE}={file}: there is no such file")
+    _refuse_unknown(kind)
+    try:
+        return kind(**given)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{CONFIG_VARIABLE}={file}: not TOML: {error}") from error
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = PREFIX + "__".join(str(part) for part in first["loc"]).upper()
+        raise SettingsError(f"{name}={first.get('input')!r}: {first['msg']}") from error
+
+
+def _refuse_unknown(kind: type[WorkerSettings]) -> None:
+    """A misspelt variable would otherwise change nothing and say nothing. Clients share the prefix for theirs."""
+    known = {PREFIX + name.upper() for name in kind.model_fields} | {CONFIG_VARIABLE}
+    for variable in sorted(os.environ):
+        top = variable.partition("__")[0]
+        if variable.startswith(f"{PREFIX}STREAMS") and top not in known:
+            raise SettingsError(f"{variable}: there is no such setting")

@@ -1,0 +1,220 @@
+"""A worker: its connection, its ledger and its ways in, started in order and stopped in the opposite one."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import structlog
+from nats.aio.client import Client
+
+from hivemem_contracts.errors import HiveError
+from hivemem_runtime import logs, loop
+from hivemem_runtime.bus import connection
+from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.partitions import Partitions
+from hivemem_runtime.bus.reacting import Reaction
+from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.streams import declare
+from hivemem_runtime.health import HealthServer
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.port import Ledger
+from hivemem_runtime.service import Service
+from hivemem_runtime.settings import WorkerSettings
+
+log = structlog.get_logger("hivemem.worker")
+
+PROBE_SECONDS: Final = 2.0
+START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Background(Protocol):
+    """Something that a worker does on its own, while its ledger is open."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a worker is made of, apart from the bus: wired by the `worker.py` of its service."""
+
+    service: Service
+    ledger: Ledger
+    entities: Sequence[AnyEntity]
+    bind: "Callable[[Announcer], None]"
+    """Bind the operations, with the announcer that some of them need."""
+    reactions: Sequence[Reaction] = field(default=())
+    background: "Sequence[Background]" = field(default=())
+    version: str = "0.1.0"
+
+
+class Worker:
+    """One service on one connection. `start` returns when it takes requests."""
+
+    def __init__(self, settings: WorkerSettings, parts: Parts) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._client: Client | None = None
+        self._probes: dict[str, Callable[[], dict[str, Any]]] = {}
+        self._partitions: Partitions | None = None
+        self._ready = False
+        # Once, and not at each start: a start that failed for now is tried again with the same parts.
+        self._announcer = Announcer(parts.ledger, parts.entities)
+        parts.bind(self._announcer)
+        unbound = parts.service.unbound()
+        if unbound:
+            raise RuntimeError(f"service {self.name} does nothing for {unbound}")
+
+    @property
+    def name(self) -> str:
+        return self._parts.service.contract.name
+
+    async def start(self) -> None:
+        """Raises what keeps it from starting; whatever had been started is stopped again."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        self._ready = True
+        log.info("worker started", service=self.name)
+
+    async def _start(self) -> None:
+        settings, parts = self._settings, self._parts
+        client = await connection.connect(settings.nats_url, f"hivemem-{self.name}")
+        self._client = client
+        self._stops.append(("connection", client.close))
+        await declare(client, settings.streams)
+        await parts.ledger.open()
+        self._stops.append(("ledger", parts.ledger.close))
+        self._announcer.start(client)
+        self._stops.append(("announcer", self._announcer.stop))
+        self._probes["announcer"] = self._announcer.status
+        for task in parts.background:
+            await task.start()
+            self._stops.append(("background", task.stop))
+        await self._start_reactions()
+        await self._start_commands(client)
+        await self._start_requests(client)
+
+    async def _start_reactions(self) -> None:
+        if not self._parts.reactions:
+            return
+        reactions = Reactions(self._settings.nats_url, service=self.name)
+        for reaction in self._parts.reactions:
+            reactions.add(reaction)
+        await reactions.start()
+        self._stops.append(("reactions", reactions.stop))
+        self._probes["reactions"] = reactions.status
+
+    async def _start_commands(self, client: Client) -> None:
+        commands = Commands(self._parts.service, DeadLetters(client))
+        partitions = Partitions(client, self.name, commands.handle, partitions=self._settings.streams.partitions)
+        await partitions.start()
+        self._partitions = partitions
+        self._stops.append(("commands", partitions.stop))
+
+    async def _start_requests(self, client: Client) -> None:
+        requests = Requests(
+            client,
+            self._parts.service,
+            version=self._parts.version,
+            health=self._health,
+            under_way=self._settings.requests_under_way,
+        )
+        await requests.start()
+        self._stops.append(("requests", requests.stop))
+        self._probes["requests"] = requests.status
+
+    async def stop(self) -> None:
+        """Take nothing new, finish what was taken, announce it, let go."""
+        self._ready = False
+        while self._stops:
+            name, stop = self._stops.pop()
+            try:
+                await stop()
+            except Exception:
+                log.exception("part did not stop cleanly", part=name, service=self.name)
+        log.info("worker stopped", service=self.name)
+
+    def _health(self) -> dict[str, Any]:
+        """What is known without asking anybody; stands in `$SRV.STATS` too."""
+        connected = self._client is not None and self._client.is_connected
+        return {
+            "ready": self._ready and connected,
+            "connected": connected,
+            "store": self._settings.store,
+            **{name: probe() for name, probe in self._probes.items()},
+        }
+
+    async def probe(self) -> dict[str, Any]:
+        """Health with the store asked."""
+        health = self._health()
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._parts.ledger.check()
+                health["store_ready"] = True
+                if self._partitions is not None and health["connected"]:
+                    health["commands"] = await self._partitions.status()
+        except (HiveError, TimeoutError) as error:
+            health["store_ready"] = False
+            health["store_error"] = str(error)
+        health["ready"] = health["ready"] and health["store_ready"]
+        return health
+
+
+async def serve(settings: WorkerSettings, workers: Sequence[Worker]) -> None:
+    """Run workers until SIGTERM or SIGINT, with their health over HTTP."""
+    stopped = asyncio.Event()
+    running = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, stopped.set)
+    health = HealthServer(settings.http_host, settings.http_port, {worker.name: worker.probe for worker in workers})
+    address = await health.start()
+    log.info("health is served", address=address, pid=os.getpid())
+    try:
+        for worker in workers:
+            await start_with_patience(worker, stopped)
+        await stopped.wait()
+    finally:
+        for worker in reversed(workers):
+            await worker.stop()
+        await health.stop()
+
+
+async def start_with_patience(worker: Worker, stopped: asyncio.Event) -> None:
+    """Servers may come up after their workers: what is retryable is tried again until it works or we are stopped."""
+    attempt = 0
+    while not stopped.is_set():
+        try:
+            await worker.start()
+        except HiveError as error:
+            if not error.retryable:
+                raise
+            wait = START_RETRY_SECONDS[min(attempt, len(START_RETRY_SECONDS) - 1)]
+            attempt += 1
+            log.warning("waiting for a server", service=worker.name, error=str(error), wait_seconds=wait)
+            try:
+                await asyncio.wait_for(stopped.wait(), wait)
+            except TimeoutError:
+                continue
+        else:
+            return
+
+
+def run(settings: WorkerSettings, build: Callable[[], Worker]) -> None:
+    """The whole of a worker's `__main__`."""
+    logs.configure(settings.log_level, settings.log_format)
+
+    async def main() -> None:
+        await serve(settings, [build()])
+
+    loop.run(main())
