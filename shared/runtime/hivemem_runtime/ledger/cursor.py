@@ -13,6 +13,11 @@ def encode_cursor(*parts: Any) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(parts)).rstrip(b"=").decode()
 
 
+def _storable(value: Any) -> bool:
+    """JSON's integers go further than those of a store."""
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
 def decode_cursor(cursor: str, kinds: tuple[type | tuple[type, ...], ...]) -> list[Any]:
     """The parts of a cursor; `InvalidRequest` if it was not made by `encode_cursor` with parts of these kinds."""
     try:
@@ -22,6 +27,6 @@ def decode_cursor(cursor: str, kinds: tuple[type | tuple[type, ...], ...]) -> li
     if not isinstance(parts, list):
         raise InvalidRequest(f"cursor: {cursor[:40]!r} is not one of ours", field="cursor")
     values: list[Any] = parts
-    if len(values) != len(kinds) or not all(map(isinstance, values, kinds)):
+    if len(values) != len(kinds) or not all(map(isinstance, values, kinds)) or not all(map(_storable, values)):
         raise InvalidRequest(f"cursor: {cursor[:40]!r} belongs to another list", field="cursor")
     return values

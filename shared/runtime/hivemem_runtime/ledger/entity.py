@@ -46,8 +46,7 @@ class Stamp(NamedTuple):
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """One change that a record means. Its own version, not the record's, numbers it at its address.
 
     Who, when and why come from the record's stamp. `hivemem_contracts.changes.Change` is what it becomes.

@@ -4,7 +4,8 @@ Decisions are pure functions and run inside the ledger, so a decision always saw
 decision appends, its request ids and what has to be announced are durable together before the caller hears of it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -142,8 +143,8 @@ class Ledger(Protocol):
         """Raise `Unavailable` if the store cannot be written now."""
         ...
 
-    def commit(self, write: Write) -> Awaitable[Outcome]:
-        """Queue a write now, in the order of the calls; the awaitable is its outcome. Raises what `decide` raised."""
+    def commit(self, write: Write) -> Future[Outcome]:
+        """Queue a write now, in the order of the calls; the future is its outcome, or raises what `decide` raised."""
         ...
 
     async def head(self, entity: Entity[HeadT, RecordT], tenant: str, id: str) -> Head[HeadT] | None: ...

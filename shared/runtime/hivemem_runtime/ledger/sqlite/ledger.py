@@ -88,7 +88,7 @@ class SqliteLedger:
     async def check(self) -> None:
         await self._run(lambda context: context.connection.execute("UPDATE meta SET value = value WHERE name = ''"))
 
-    def commit(self, write: Write) -> Awaitable[Outcome]:
+    def commit(self, write: Write) -> asyncio.Future[Outcome]:
         writer = self._open_writer()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         if writer.waiting >= self._queue_limit:

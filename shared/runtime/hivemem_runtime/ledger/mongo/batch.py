@@ -1,0 +1,301 @@
+"""Commits one batch: reads what is missing, decides, writes it in one transaction, and starts over on a conflict."""
+
+import asyncio
+import random
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.identifiers import time_from_microseconds
+from hivemem_runtime.ledger.codec import decode_head, encode
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
+from hivemem_runtime.ledger.mongo.documents import (
+    REQUESTS,
+    head_id,
+    heads_of,
+    indexed_fields,
+    is_once,
+    once_id,
+    record_document,
+    record_id,
+    records_of,
+    request_id,
+)
+from hivemem_runtime.ledger.mongo.driver import Document, Query
+from hivemem_runtime.ledger.mongo.errors import CommitUnknown, Conflict, translated, unavailable
+from hivemem_runtime.ledger.mongo.history import read_versions
+from hivemem_runtime.ledger.mongo.plan import Plan
+from hivemem_runtime.ledger.mongo.workbench import Operations, Workbench
+from hivemem_runtime.ledger.port import Outcome, Write
+
+_CONFLICT_TRIES: Final = 40
+_LOST_TRIES: Final = 3
+_LOST_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.002
+_LONGEST_PAUSE_SECONDS: Final = 0.1
+
+
+@dataclass(slots=True)
+class Batch:
+    bench: Workbench
+    writes: Sequence[Write]
+    known: dict[HeadKey, KnownHead] = field(default_factory=dict[HeadKey, KnownHead])
+    fresh: set[HeadKey] = field(default_factory=set[HeadKey])
+    asked: set[str] = field(default_factory=set[str])
+    answered: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    suspects: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
+    read_again: bool = False
+
+    async def commit(self) -> Plan:
+        """What was decided and is durable now. It may end before the last write, where a batch would be too large."""
+        lost = 0
+        patience = time.monotonic() + _LOST_SECONDS
+        for attempt in range(_CONFLICT_TRIES):
+            if attempt:
+                await asyncio.sleep(_pause(attempt))
+            try:
+                return await self._attempt()
+            except Conflict:
+                self.read_again = True
+            except Unavailable:
+                lost += 1
+                if lost == _LOST_TRIES or time.monotonic() > patience:
+                    raise
+                self.read_again = True
+            finally:
+                if self.read_again:
+                    self._forget()
+        raise unavailable(f"others wrote the same {len(self.known)} keys all the time")
+
+    async def _attempt(self) -> Plan:
+        if self.read_again:
+            await self._read_all()
+            landed = await self._landed()
+            if landed is not None:
+                return landed
+        plan = await self._decided()
+        if plan.records or plan.requests:
+            await self._apply(plan)
+        return plan
+
+    async def _decided(self) -> Plan:
+        await self._know({(write.entity.name, write.tenant, write.id): write.entity for write in self.writes})
+        while True:
+            plan = Plan(self.known, self.bench.marks, self.answered, self.bench.clock)
+            for write in self.writes:
+                plan.add(write)
+                if plan.full:
+                    break
+            if plan.missing:
+                await self._know(plan.missing)
+                continue
+            old = plan.doubtful - self.fresh - plan.heads.keys()
+            unasked = plan.unasked - self.asked
+            if not old and not unasked:
+                return plan
+            before = {key: (self.known[key].version, self.known[key].announced) for key in old}
+            await asyncio.gather(self._load({key: self.known[key].entity for key in old}), self._ask(unasked))
+            unchanged = all((self.known[key].version, self.known[key].announced) == was for key, was in before.items())
+            if unchanged and not self.answered.keys() & unasked:
+                return plan
+
+    async def _know(self, wanted: Mapping[HeadKey, AnyEntity]) -> None:
+        missing: dict[HeadKey, AnyEntity] = {}
+        for key, entity in wanted.items():
+            if key in self.known:
+                continue
+            cached = self.bench.cache.get(key)
+            if cached is None:
+                missing[key] = entity
+            else:
+                self.known[key] = cached
+        if missing:
+            await self._load(missing)
+
+    async def _load(self, wanted: Mapping[HeadKey, AnyEntity]) -> None:
+        by_entity: dict[str, list[HeadKey]] = defaultdict(list)
+        for key in wanted:
+            by_entity[key[0]].append(key)
+        await asyncio.gather(*(self._load_heads(wanted[keys[0]], keys) for keys in by_entity.values()))
+
+    async def _load_heads(self, entity: AnyEntity, keys: Collection[HeadKey]) -> None:
+        identities = [head_id(tenant, id) for _, tenant, id in keys]
+        with translated():
+            found = await self.bench.database.find(heads_of(entity.name), Query({"_id": {"$in": identities}}))
+        for key in keys:
+            self.known[key] = KnownHead(entity, key[1], key[2])
+        for document in found:
+            head = _known_head(entity, document)
+            self.known[head.key] = head
+        self.fresh.update(keys)
+
+    async def _ask(self, identities: Collection[str]) -> None:
+        """Which of these requests were answered before, and how."""
+        if not identities:
+            return
+        with translated():
+            found = await self.bench.database.find(REQUESTS, Query({"_id": {"$in": list(identities)}}))
+        self.asked.update(identities)
+        by_entity: dict[str, list[Document]] = defaultdict(list)
+        for document in found:
+            by_entity[document["entity"]].append(document)
+        for name, documents in by_entity.items():
+            await self._answer(self.bench.entities[name], documents)
+
+    async def _answer(self, entity: AnyEntity, requests: Sequence[Document]) -> None:
+        wanted = {_place(request) for request in requests if request["v"]}
+        records = await read_versions(self.bench.database, entity, wanted)
+        outdated: list[Document] = []
+        for request in requests:
+            record = records.get(_place(request))
+            if not request["v"]:
+                self.answered[request["_id"]] = Outcome(None, None, None, duplicate=True)
+            elif record is None:
+                outdated.append(request)
+            else:
+                self.answered[request["_id"]] = Outcome(record.stamp, record.value, None, duplicate=True)
+        if outdated:
+            await self._drop_requests(outdated)
+
+    async def _drop_requests(self, requests: Iterable[Document]) -> None:
+        """What an erasure has taken the records of, and was about to take too."""
+        operations = self.bench.operations()
+        for request in requests:
+            operations.delete(REQUESTS, {"_id": request["_id"], "v": request["v"]})
+        await self.bench.write(operations)
+
+    async def _read_all(self) -> None:
+        wanted = {key: head.entity for key, head in self.known.items()}
+        self.known.clear()
+        self.fresh.clear()
+        self.answered.clear()
+        identities = {identity for write in self.writes for identity in (request_id(write), once_id(write)) if identity}
+        await asyncio.gather(self._load(wanted), self._ask(identities))
+        self.read_again = False
+
+    async def _landed(self) -> Plan | None:
+        """An earlier attempt whose commit was not answered, if it is in the store after all."""
+        for token, plan in self.suspects:
+            if not plan.records:
+                continue
+            first = plan.records[0].stamp
+            query = Query({"_id": record_id(first.tenant, first.id, first.version), "commit": token}, fields={"_id": 1})
+            with translated():
+                if await self.bench.database.find(records_of(first.entity), query):
+                    return plan
+        return None
+
+    async def _apply(self, plan: Plan) -> None:
+        token = self.bench.token()
+        operations = self.bench.operations()
+        _add_records(operations, plan, token)
+        _add_requests(operations, plan, self.bench.memory_microseconds)
+        _add_heads(operations, plan)
+        _add_guards(operations, plan, token)
+        try:
+            await self.bench.transact(operations)
+        except CommitUnknown:
+            self.suspects.append((token, plan))
+            raise
+
+    def _forget(self) -> None:
+        for key in self.known:
+            self.bench.cache.drop(key)
+
+
+def _pause(attempt: int) -> float:
+    """Random, so that two processes that disturb one another do not keep step."""
+    longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2**attempt)
+    return random.uniform(0, longest)  # noqa: S311 - no secret
+
+
+def _known_head(entity: AnyEntity, document: Mapping[str, Any]) -> KnownHead:
+    erased = "erased" in document
+    body = "" if erased else document["body"]
+    return KnownHead(
+        entity,
+        document["_id"]["t"],
+        document["_id"]["i"],
+        document["version"],
+        document["at"],
+        document["announced"],
+        None if erased else decode_head(entity, document["schema"], body),
+        erased,
+        len(body),
+    )
+
+
+def _place(request: Mapping[str, Any]) -> tuple[str, str, int]:
+    return request["t"], request["i"], request["v"]
+
+
+def _add_records(operations: Operations, plan: Plan, token: str) -> None:
+    collections: dict[str, str] = {}
+    for number, record in enumerate(plan.records):
+        document = record_document(record.stamp, record.stored)
+        if record.requests:
+            document["q"] = record.requests
+        if number == 0:
+            document["commit"] = token
+        name = record.stamp.entity
+        operations.insert(collections.setdefault(name, records_of(name)), document)
+
+
+def _add_requests(operations: Operations, plan: Plan, memory: int) -> None:
+    until: dict[int, datetime] = {}
+    for identity, done in plan.requests.items():
+        document: Document = {
+            "_id": identity,
+            "entity": done.entity,
+            "t": done.tenant,
+            "i": done.id,
+            "v": done.version,
+            "held": done.held,
+        }
+        if not is_once(identity):
+            second = (done.at + memory) // 1_000_000 + 1
+            if second not in until:
+                until[second] = time_from_microseconds(second * 1_000_000)
+            document["until"] = until[second]
+        operations.insert(REQUESTS, document)
+
+
+def _add_heads(operations: Operations, plan: Plan) -> None:
+    for key, head in plan.heads.items():
+        base = plan.base(key)
+        body = encode(head.value)
+        document: Document = {
+            "version": head.version,
+            "at": head.at,
+            "announced": head.announced,
+            "due": True,
+            "schema": head.entity.schema,
+            "body": body.decode(),
+            "x": indexed_fields(head.entity, head.value),
+        }
+        identity = head_id(head.tenant, head.id)
+        collection = heads_of(key[0])
+        if base.version == 0:
+            operations.insert(collection, {"_id": identity, **document})
+        else:
+            expected = {"version": base.version, "announced": base.announced}
+            operations.replace(collection, identity, expected, document)
+        plan.heads[key] = replace(head, size=len(body))
+
+
+def _add_guards(operations: Operations, plan: Plan, token: str) -> None:
+    """Lock what decisions relied on. It takes a real change, because the server locks nothing that it leaves as it is;
+    so what is not there is put there and taken away again."""
+    for head in plan.guarded():
+        identity = head_id(head.tenant, head.id)
+        collection = heads_of(head.entity.name)
+        if head.version == 0:
+            operations.insert(collection, {"_id": identity, "guard": token})
+            operations.delete(collection, {"_id": identity, "guard": token})
+        else:
+            operations.update(collection, {"_id": identity, "version": head.version}, {"$set": {"guard": token}})

@@ -1,0 +1,61 @@
+"""Heads as the committer knows them between batches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hivemem_runtime.ledger.entity import AnyEntity
+
+CACHED_HEADS: Final = 10_000
+CACHED_BYTES: Final = 32 * 1024 * 1024
+"""Counted as JSON; as objects they are several times as large."""
+
+HeadKey = tuple[str, str, str]
+"""Entity name, tenant, id."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHead:
+    """What a head was when it was last read or committed; version 0 where there was none. `size` is its body's."""
+
+    entity: AnyEntity
+    tenant: str
+    id: str
+    version: int = 0
+    at: int = 0
+    announced: int = 0
+    value: Any = None
+    erased: bool = False
+    size: int = 0
+
+    @property
+    def key(self) -> HeadKey:
+        return self.entity.name, self.tenant, self.id
+
+
+class HeadCache:
+    """Bounded; the longest unused leave first. An old entry does no harm: the version in a filter finds it out."""
+
+    def __init__(self) -> None:
+        self._heads: dict[HeadKey, KnownHead] = {}
+        self._bytes = 0
+
+    def get(self, key: HeadKey) -> KnownHead | None:
+        return self._heads.get(key)
+
+    def put(self, heads: Iterable[KnownHead]) -> None:
+        for head in heads:
+            self.drop(head.key)
+            self._heads[head.key] = head
+            self._bytes += head.size
+        while len(self._heads) > CACHED_HEADS or self._bytes > CACHED_BYTES:
+            self.drop(next(iter(self._heads)))
+
+    def drop(self, key: HeadKey) -> None:
+        old = self._heads.pop(key, None)
+        if old is not None:
+            self._bytes -= old.size
+
+    def clear(self) -> None:
+        self._heads.clear()
+        self._bytes = 0

@@ -1,0 +1,149 @@
+"""The documents that are kept, and the way from them to heads and records.
+
+A head:   _id {t: tenant, i: id}, version, at, announced, due?, schema, body, x {index fields},
+          erased?, actor?, cause? (of an erased one), guard? (the last attempt that relied on it)
+A record: _id {t, i, v: version}, at, actor, cause?, trace?, schema, body, snapshot?, p? (position), g? {tags},
+          q? [ids of its requests], commit? (which attempt wrote it)
+A chunk:  _id {t, i, v: last version}, first, at (of the first record), p? {first, last}, q?, chunk
+A request: _id, entity, t, i, v (the record that it appended first, or 0), held (the version with it in its q),
+          until? (when it may be forgotten)
+A purge:  _id {e: entity, t, i}, through, keep (an erasure whose records are still to be removed)
+
+Bodies are JSON text: no key of a caller's can be wrong for MongoDB, and a shell still shows them. What an index or a
+range of `_id` needs has a short name, because it stands there in every document.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from hivemem_contracts.errors import InvalidRequest
+from hivemem_runtime.ledger.codec import decode_head
+from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.mongo.driver import Document
+from hivemem_runtime.ledger.port import Head, Write
+from hivemem_runtime.ledger.stored import StoredRecord, pack
+
+META: Final = "meta"
+REQUESTS: Final = "requests"
+PURGES: Final = "purges"
+HIGHEST_VERSION: Final = 2**62
+_INTEGERS: Final = range(-(2**63), 2**63)
+
+
+def heads_of(entity: str) -> str:
+    return f"{entity}_heads"
+
+
+def records_of(entity: str) -> str:
+    return f"{entity}_records"
+
+
+def cold_of(entity: str) -> str:
+    return f"{entity}_cold"
+
+
+def head_id(tenant: str, id: str) -> Document:
+    return {"t": tenant, "i": id}
+
+
+def record_id(tenant: str, id: str, version: int) -> Document:
+    return {"t": tenant, "i": id, "v": version}
+
+
+def purge_id(entity: str, tenant: str, id: str) -> Document:
+    return {"e": entity, "t": tenant, "i": id}
+
+
+def versions_between(tenant: str, id: str, after: int, before: int) -> Document:
+    """Identities of records of one key, both bounds excluded. They compare field by field, in this order."""
+    return {"$gt": record_id(tenant, id, after), "$lt": record_id(tenant, id, before)}
+
+
+def indexed_fields(entity: AnyEntity, value: Any) -> dict[str, Scalar]:
+    """A field without a value is left out, which keeps its head out of the indexes on that field."""
+    found = entity.indexed(value)
+    fields: dict[str, Scalar] = {name: given for name in entity.index_fields if (given := found.get(name)) is not None}
+    for name, given in fields.items():
+        if isinstance(given, int) and given not in _INTEGERS:
+            raise InvalidRequest(f"{name}: {given} has more than 64 bits", field=name)
+    return fields
+
+
+def head_from(entity: Entity[HeadT, RecordT], document: Mapping[str, Any]) -> Head[HeadT]:
+    value = None if "erased" in document else decode_head(entity, document["schema"], document["body"])
+    return Head(document["_id"]["i"], document["version"], document["at"], value)
+
+
+def record_document(stamp: Stamp, record: StoredRecord) -> Document:
+    document: Document = {
+        "_id": record_id(stamp.tenant, stamp.id, stamp.version),
+        "at": stamp.at,
+        "actor": stamp.actor,
+        "schema": record.schema,
+        "body": _text(record.body),
+    }
+    if record.cause is not None:
+        document["cause"] = record.cause
+    if record.traceparent is not None:
+        document["trace"] = record.traceparent
+    if record.snapshot is not None:
+        document["snapshot"] = _text(record.snapshot)
+    if record.position is not None:
+        document["p"] = record.position
+        if record.tags:
+            document["g"] = {name: value for name, value in record.tags.items() if value is not None}
+    return document
+
+
+def record_from(document: Mapping[str, Any]) -> StoredRecord:
+    return StoredRecord(
+        document["_id"]["v"],
+        document["at"],
+        document["actor"],
+        document.get("cause"),
+        document.get("trace"),
+        document["schema"],
+        document["body"],
+        document.get("snapshot"),
+        document.get("p"),
+        cast("dict[str, str | None]", document.get("g", {})),
+    )
+
+
+def chunk_document(tenant: str, id: str, records: Sequence[StoredRecord], requests: Sequence[str]) -> Document:
+    positions = [record.position for record in records if record.position is not None]
+    document: Document = {
+        "_id": record_id(tenant, id, records[-1].version),
+        "first": records[0].version,
+        "at": records[0].at,
+        "chunk": pack(records),
+    }
+    if positions:
+        document["p"] = {"first": positions[0], "last": positions[-1]}
+    if requests:
+        document["q"] = list(requests)
+    return document
+
+
+def once_id(write: Write) -> str | None:
+    """What an event id is remembered under: it belongs to its key."""
+    if write.once is None:
+        return None
+    return f"once/{_part(write.entity.name)}/{_part(write.tenant)}/{_part(write.id)}/{write.once}"
+
+
+def request_id(write: Write) -> str | None:
+    return None if write.request_id is None else f"request/{_part(write.tenant)}/{write.request_id}"
+
+
+def is_once(identity: str) -> bool:
+    return identity.startswith("once/")
+
+
+def _part(text: str) -> str:
+    """Free of the separator, so that no two different ids make the same whole."""
+    return text.replace("%", "%25").replace("/", "%2F") if "/" in text or "%" in text else text
+
+
+def _text(body: bytes | str) -> str:
+    return body if isinstance(body, str) else body.decode()

@@ -1,0 +1,196 @@
+"""The ledger on a MongoDB database."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.mongo.committer import Committer
+from hivemem_runtime.ledger.mongo.documents import HIGHEST_VERSION, META
+from hivemem_runtime.ledger.mongo.driver import DEFAULT_DRIVER, Database, DriverName
+from hivemem_runtime.ledger.mongo.errors import translated, unavailable
+from hivemem_runtime.ledger.mongo.history import Stretch, read_history, read_version_at, read_versions
+from hivemem_runtime.ledger.mongo.queries import Wanted, explain_find, find_heads, read_due, read_heads
+from hivemem_runtime.ledger.mongo.removal import Erasure, freeze_some, purge, resume_purges
+from hivemem_runtime.ledger.mongo.schema import prepare
+from hivemem_runtime.ledger.mongo.workbench import Workbench
+from hivemem_runtime.ledger.port import Due, Head, Listener, Outcome, Page, Record, Write
+
+QUEUE_LIMIT: Final = 16_384
+BATCH_WRITES: Final = 256
+REQUEST_MEMORY_SECONDS: Final = 7 * 86_400
+_PREPARE_SECONDS: Final = 3_600.0
+"""An index over much data takes its time."""
+
+
+def microseconds() -> int:
+    return time.time_ns() // 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    database: Database
+    bench: Workbench
+    committer: Committer
+
+
+class MongoLedger:
+    """See `hivemem_runtime.ledger.port.Ledger`. Needs MongoDB 8.0 or later, running as a replica set."""
+
+    def __init__(
+        self,
+        url: str,
+        entities: Sequence[AnyEntity],
+        *,
+        database: str,
+        clock: Callable[[], int] = microseconds,
+        request_memory_seconds: float = REQUEST_MEMORY_SECONDS,
+        batch_writes: int = BATCH_WRITES,
+        queue_limit: int = QUEUE_LIMIT,
+        driver: DriverName = DEFAULT_DRIVER,
+    ) -> None:
+        self._url = url
+        self._name = database
+        self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities}
+        self._clock = clock
+        self._memory = int(request_memory_seconds * 1_000_000)
+        self._batch_writes = batch_writes
+        self._queue_limit = queue_limit
+        self._driver: DriverName = driver
+        self._listeners: list[Listener] = []
+        self._opened: _Opened | None = None
+
+    def on_commit(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def open(self) -> None:
+        await self._prepare()
+        with translated():
+            database = Database(self._url, self._name, self._driver)
+        bench = Workbench(database, self._entities, self._clock, self._memory, listeners=self._listeners)
+        try:
+            await resume_purges(bench)
+        except BaseException:
+            await database.close()
+            raise
+        committer = Committer(bench, batch_writes=self._batch_writes, queue_limit=self._queue_limit)
+        self._opened = _Opened(database, bench, committer)
+
+    async def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.committer.stop()
+            await opened.bench.close()
+            await opened.database.close()
+
+    async def check(self) -> None:
+        command = {
+            "update": META,
+            "updates": [{"q": {"_id": "check"}, "u": {"$set": {"at": self._clock()}}, "upsert": True}],
+            "writeConcern": {"w": "majority"},
+        }
+        with translated():
+            await self._database.command(command)
+
+    def commit(self, write: Write) -> asyncio.Future[Outcome]:
+        return self._open.committer.submit(write)
+
+    async def head(self, entity: Entity[HeadT, RecordT], tenant: str, id: str) -> Head[HeadT] | None:
+        return (await read_heads(self._database, entity, tenant, [id])).get(id)
+
+    async def heads(self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str]) -> dict[str, Head[HeadT]]:
+        return await read_heads(self._database, entity, tenant, ids)
+
+    async def record(
+        self, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int
+    ) -> Record[RecordT] | None:
+        place = (tenant, id, version)
+        return (await read_versions(self._database, entity, [place])).get(place)
+
+    async def history(
+        self,
+        entity: Entity[HeadT, RecordT],
+        tenant: str,
+        id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int,
+        reverse: bool = False,
+        by_position: bool = False,
+        tag: tuple[str, str] | None = None,
+    ) -> list[Record[RecordT]]:
+        end = HIGHEST_VERSION if before is None else before
+        stretch = Stretch(tenant, id, max(after, 0), end, limit, reverse, by_position, tag)
+        return await read_history(self._database, entity, stretch)
+
+    async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
+        return await read_version_at(self._database, entity, tenant, id, at)
+
+    async def find(
+        self,
+        entity: Entity[HeadT, RecordT],
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+        reverse: bool = False,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Page[Head[HeadT]]:
+        wanted = Wanted(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
+        return await find_heads(self._database, entity, wanted)
+
+    async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
+        opened = self._open
+        moved = 0
+        while moved < limit:
+            part = await freeze_some(opened.bench, opened.committer.alone, entity, tenant, id, through, limit - moved)
+            if part == 0:
+                break
+            moved += part
+        return moved
+
+    async def erase(
+        self, entity: AnyEntity, tenant: str, id: str, *, actor: str, cause: str | None, keep_through_position: int = 0
+    ) -> Stamp | None:
+        opened = self._open
+        erasure = Erasure(opened.bench, entity, tenant, id, actor, cause, keep_through_position)
+        await erasure.resume()
+        stamp, through = await opened.committer.alone(erasure.bury)
+        if through:
+            await purge(opened.bench, entity, tenant, id, through, keep_through_position)
+        return stamp
+
+    async def due(self, *, older_than: int, limit: int) -> list[Due]:
+        opened = self._open
+        await opened.committer.flush()
+        return await read_due(opened.database, list(self._entities.values()), opened.bench.marks, older_than, limit)
+
+    def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
+        self._open.committer.mark((entity, tenant, id), version)
+
+    async def explain(self, entity: AnyEntity, index: str) -> list[str]:
+        return await explain_find(self._database, entity, entity.index_by_name[index])
+
+    @property
+    def _open(self) -> _Opened:
+        if self._opened is None:
+            raise unavailable("the ledger is not open")
+        return self._opened
+
+    @property
+    def _database(self) -> Database:
+        return self._open.database
+
+    async def _prepare(self) -> None:
+        with translated():
+            database = Database(self._url, self._name, self._driver, _PREPARE_SECONDS)
+            try:
+                await prepare(database, list(self._entities.values()))
+            finally:
+                await database.close()
