@@ -34,6 +34,7 @@ coverage: $(INSTALLED) ## print what the last `make test` covered, and fail unde
 	$(BIN)/coverage report
 
 test-compose: $(INSTALLED) ## run the tests of the compose file, which need a docker engine
+	@$(BIN)/python tests/compose/available.py
 	$(BIN)/pytest -m compose tests/compose $(ARGS)
 
 check: lint format mypy pyright layers tidy documents ## the seven that follow; make -k check shows what each finds
