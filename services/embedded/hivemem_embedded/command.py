@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from hivemem_contracts.errors import HiveError
-from hivemem_embedded.fleet import DEFAULT_HTTP_PORT, DEFAULT_NATS_PORT, Fleet, FolderInUse
+from hivemem_embedded.fleet import DEFAULT_HTTP_PORT, DEFAULT_NATS_PORT, Fleet, FolderInUse, PortTaken
 from hivemem_embedded.nats_server import ServerFailed
-from hivemem_runtime import logs
+from hivemem_runtime import logs, loop
 from hivemem_runtime.bus.connection import ServerTooOld
 from hivemem_runtime.settings import SettingsError
 
@@ -37,8 +37,8 @@ def up(
         raise typer.BadParameter(f"{log_level!r} is none of {', '.join(levels)}", param_hint="--log-level")
     logs.configure(levels[log_level], "console" if sys.stderr.isatty() else "json")
     try:
-        asyncio.run(_run(Fleet(data, nats_port, http_port)))
-    except (FolderInUse, ServerFailed, ServerTooOld, SettingsError, HiveError, OSError) as error:
+        loop.run(_run(Fleet(data, nats_port, http_port)))
+    except (FolderInUse, PortTaken, ServerFailed, ServerTooOld, SettingsError, HiveError, OSError) as error:
         typer.echo(f"hivemem up: {error}", err=True)
         raise typer.Exit(1) from error
 

@@ -1,5 +1,6 @@
 """The whole fleet in one process: a nats-server, every worker on SQLite, health over HTTP, all under one folder."""
 
+import errno
 import fcntl
 import os
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ DEFAULT_HTTP_PORT: Final = 8222
 
 class FolderInUse(Exception):
     """Another fleet runs on this folder."""
+
+
+class PortTaken(Exception):
+    """Something else listens there; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,17 @@ class Fleet:
             await worker.start()
             self._workers.append(worker)
         self._health = HealthServer(HOST, self._http_port, {worker.name: worker.probe for worker in self._workers})
-        return Addresses(self._nats.url, await self._health.start(), self._data)
+        return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
+
+    async def _serve_health(self, health: HealthServer) -> str:
+        try:
+            return await health.start()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise PortTaken(
+                f"port {self._http_port} is taken: choose another with --http-port, or 0 for any free one"
+            ) from error
 
     async def stop(self) -> None:
         if self._health is not None:

@@ -109,12 +109,13 @@ class NatsServer:
         (self._directory / "pid").unlink(missing_ok=True)
 
     def _write_configuration(self) -> None:
-        store = str(self._directory / "jetstream").replace('"', '\\"')
+        store = str(self._directory / "jetstream").replace("\\", "\\\\").replace('"', '\\"')
         (self._directory / "server.conf").write_text(
             f'listen: "{HOST}:{self._port}"\n'
             "server_name: hivemem\n"
             f"max_payload: {MAX_PAYLOAD}\n"
-            f'jetstream {{ store_dir: "{store}" }}\n'
+            f'jetstream {{ store_dir: "{store}" }}\n',
+            encoding="utf-8",
         )
 
     async def _launch(self, binary: Path) -> None:

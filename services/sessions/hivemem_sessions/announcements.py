@@ -1,9 +1,10 @@
 """What each record means on the feed. An event's changes are numbered by its sequence, a session's by its revision."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from hivemem_contracts.identifiers import format_time, time_from_microseconds
-from hivemem_contracts.subjects import Address
+from hivemem_contracts.identifiers import format_microseconds
+from hivemem_contracts.subjects import Address, change_subject
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 
 if TYPE_CHECKING:
@@ -26,11 +27,22 @@ def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcemen
     return tuple(found)
 
 
+def require_announceable(tenant: str, session_id: str, scopes: Iterable[str]) -> None:
+    """Raise `TooLarge` for ids whose changes would have too long a subject: nothing may be kept that cannot be told."""
+    change_subject(tenant, "session", Address((session_id,)))
+    for scope in scopes:
+        change_subject(tenant, "state", _scope_address(scope))
+
+
+def _scope_address(scope: str) -> Address:
+    kind, _, id = scope.partition(":")
+    return Address((kind, id))
+
+
 def announce_scope(record: "ScopeRecord", stamp: Stamp) -> tuple[Announcement, ...]:
-    kind, _, id = stamp.id.partition(":")
     value = {"state_delta": record.delta, "session_id": record.session_id}
     previous = stamp.version - 1 or None
-    return (Announcement("state", "changed", Address((kind, id)), stamp.id, stamp.version, previous, value),)
+    return (Announcement("state", "changed", _scope_address(stamp.id), stamp.id, stamp.version, previous, value),)
 
 
 def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
@@ -45,13 +57,13 @@ def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
         "state_delta": record.delta,
         "metadata": event["metadata"],
         "parent_id": event["parent_id"],
-        "at": format_time(time_from_microseconds(at)),
+        "at": format_microseconds(at),
     }
 
 
 def opened(opening: dict[str, Any], stamp: Stamp) -> dict[str, Any]:
     """A new session as it travels on the feed: without the shared scopes, which have changes of their own."""
-    at = format_time(time_from_microseconds(stamp.at))
+    at = format_microseconds(stamp.at)
     machine = opening.get("machine")
     return {
         "session_id": stamp.id,

@@ -17,7 +17,6 @@ STEP: Final = 256
 """A session is looked at every so many events, and so many at least are moved at a time."""
 RECORDS_AT_ONCE: Final = 1_024
 WAITING: Final = 1_024
-EVERYTHING: Final = 2**53
 
 
 class Archiver:
@@ -42,11 +41,11 @@ class Archiver:
         for committed in records:
             if committed.entity is not SESSION or committed.erased:
                 continue
-            sequence = committed.record.sequence
+            sequence, position = committed.record.sequence, committed.record.position
             if sequence is not None and sequence % STEP == 0 and sequence >= self._keep + STEP:
                 # A full queue loses nothing: the session comes by again after its next events.
                 with suppress(asyncio.QueueFull):
-                    self._waiting.put_nowait((committed.stamp.tenant, committed.stamp.id, sequence - self._keep))
+                    self._waiting.put_nowait((committed.stamp.tenant, committed.stamp.id, position - self._keep))
 
     async def _run(self) -> None:
         while True:
@@ -55,6 +54,8 @@ class Archiver:
                 await self._freeze_through_position(tenant, id, position)
             except HiveError as error:
                 log.warning("old events stay where they are for now", session_id=id, error=str(error))
+            except Exception:
+                log.exception("old events could not be moved", session_id=id)
 
     async def _freeze_through_position(self, tenant: str, id: str, position: int) -> None:
         found = await self._ledger.history(

@@ -26,26 +26,22 @@ class Deletion:
         self._announcements = announcements
 
     async def delete(self, sender: Sender, session_id: str, *, cause: str) -> Stamp:
-        """Erase a session and answer its tombstone. Events that living forks share stay until the last of them goes."""
+        """Erase a session and answer its tombstone. Events that living forks share stay until the last of them goes.
+
+        The tombstone comes first, with every event kept: from then on nobody can fork the session, so those who share
+        its events are known for good, also where two of a family are deleted at once.
+        """
         head = await self._ledger.head(SESSION, sender.tenant, session_id)
         if head is None:
             raise session_not_found(session_id)
-        session = head.value
-        if session is None:
-            return await self._repeated(sender, session_id, cause)
-        family = await self._family(sender.tenant, session.root or session_id)
-        stamp = await self._erase(sender, session_id, cause, shared_through(session_id, family))
-        if stamp is None:
-            raise session_not_found(session_id)
-        for owner, _ in session.segments:
-            await self._release(sender, str(owner), cause, [head for head in family if head.id != session_id])
-        return stamp
-
-    async def _repeated(self, sender: Sender, session_id: str, cause: str) -> Stamp:
-        """The first receipt again for the deletion that erased it; for any other one the session is not there."""
         stamp = await self._erase(sender, session_id, cause, KEEP_ALL)
         if stamp is None:
             raise session_not_found(session_id)
+        session = head.value
+        if session is not None:
+            family = await self._family(sender.tenant, session.root or session_id)
+            for owner in (session_id, *(str(owner) for owner, *_ in session.segments)):
+                await self._release(sender, owner, cause, family)
         return stamp
 
     async def _erase(self, sender: Sender, session_id: str, cause: str, keep: int) -> Stamp | None:
@@ -68,7 +64,7 @@ class Deletion:
         raise Unavailable(f"session {session_id!r} is written to all the time", retry_after_ms=500)
 
     async def _release(self, sender: Sender, owner: str, cause: str, family: list[Head[SessionHead]]) -> None:
-        """Events of a deleted session that were kept for a fork which is gone now too."""
+        """Remove those events of a deleted session that no living fork shares."""
         head = await self._ledger.head(SESSION, sender.tenant, owner)
         if head is not None and head.value is None:
             await self._erase(sender, owner, cause, shared_through(owner, family))
@@ -88,13 +84,13 @@ class Deletion:
 
 
 def shared_through(session_id: str, family: list[Head[SessionHead]]) -> int:
-    """The last sequence of a session that any living fork still shares."""
+    """The last position of a session that any living fork still shares."""
     return max(
         (
-            int(through)
+            int(through) + int(offset)
             for head in family
             if head.value is not None
-            for owner, through in head.value.segments
+            for owner, through, offset in head.value.segments
             if owner == session_id
         ),
         default=0,

@@ -4,33 +4,43 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hivemem_contracts.errors import HiveError
-from hivemem_contracts.identifiers import microseconds_from_time, new_id, time_from_microseconds
+from hivemem_contracts.errors import HiveError, NotFound
+from hivemem_contracts.identifiers import derived_id, microseconds_from_time, new_id, time_from_microseconds
 from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_contracts.sessions.models import Event, Machine, Session
 from hivemem_runtime.ledger.cursor import encode_cursor
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import Decide, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions import reading
+from hivemem_sessions.announcements import require_announceable
 from hivemem_sessions.decisions import append_event, change_status, create_session, fork_session, put_machine, set_state
 from hivemem_sessions.deletion import Deletion
-from hivemem_sessions.entities import MACHINE, SCOPE, SESSION, is_shared, scope_ids
+from hivemem_sessions.entities import MACHINE, SCOPE, SESSION, SessionHead, is_shared, scope_ids
 from hivemem_sessions.listing import list_sessions
 
 
-def write(call: Call, entity: AnyEntity, id: str, decide: Decide, *, once: str | None = None, part: str = "") -> Write:
+def write(call: Call, entity: AnyEntity, id: str, decide: Decide) -> Write:
     return Write(
         call.sender.tenant,
         call.sender.agent,
         entity,
         id,
         decide,
-        request_id=call.request_id + part,
-        once=once,
+        request_id=call.request_id,
         cause=call.message_id,
         traceparent=call.traceparent,
     )
+
+
+def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
+    """A durable command has nobody to tell of a part that failed: it is tried again, or a dead letter, as a whole.
+
+    The parts that are done stay done, so only what passes goes before what can never succeed.
+    """
+    refused = [outcome for outcome in outcomes if isinstance(outcome, HiveError)]
+    for error in sorted(refused, key=lambda error: not error.retryable)[:1]:
+        raise error
 
 
 class Endpoints:
@@ -57,6 +67,8 @@ class Endpoints:
 
     def plan_create(self, call: Call, body: requests.CreateSession) -> Write:
         session_id = body.session_id or new_id()
+        scopes = scope_ids(body.user_id, body.app_name, body.project_id).values()
+        require_announceable(call.sender.tenant, session_id, scopes)
         return write(call, SESSION, session_id, lambda heads, now: create_session(heads, body, session_id))
 
     async def answer_session(self, call: Call, body: Any, outcome: Outcome) -> Session:
@@ -70,18 +82,23 @@ class Endpoints:
         return await reading.view(self._ledger, tenant, standing)
 
     def plan_append(self, call: Call, body: requests.AppendEvent, part: str = "") -> Write:
-        event_id = body.event.event_id or new_id()
-        agent = call.sender.agent
-        return write(
-            call,
+        """Without an event id of the caller's own, the message's id gives it: then one identity is enough for both."""
+        own = body.event.event_id
+        event_id = own or derived_id(body.session_id, call.request_id + part)
+        sender = call.sender
+        return Write(
+            sender.tenant,
+            sender.agent,
             SESSION,
             body.session_id,
-            lambda heads, now: append_event(heads, body, event_id, agent),
+            lambda heads, now: append_event(heads, body, event_id, sender.agent),
+            request_id=call.request_id + part if own else None,
             once=event_id,
-            part=part,
+            cause=call.message_id,
+            traceparent=call.traceparent,
         )
 
-    async def answer_append(self, call: Call, body: Any, outcome: Outcome) -> replies.Appended:
+    def answer_append(self, call: Call, body: Any, outcome: Outcome) -> replies.Appended:
         assert outcome.stamp is not None
         return replies.Appended.model_construct(
             session_id=outcome.stamp.id,
@@ -95,6 +112,8 @@ class Endpoints:
         """All queued before the first is awaited, so they share commits and keep their order."""
         writes = [self.plan_append(call, append, f"#{place}") for place, append in enumerate(body.appends)]
         outcomes = await asyncio.gather(*map(self._ledger.commit, writes), return_exceptions=True)
+        if call.route is not None:
+            _raise_first(outcomes)
         return replies.AppendedBatch(
             results=[
                 await self._batch_result(call, append, outcome)
@@ -109,13 +128,13 @@ class Endpoints:
             return replies.AppendOutcome(session_id=append.session_id, **outcome.body())
         if isinstance(outcome, BaseException):
             raise outcome
-        appended = await self.answer_append(call, append, outcome)
+        appended = self.answer_append(call, append, outcome)
         return replies.AppendOutcome(**appended.model_dump())
 
     def plan_state_set(self, call: Call, body: requests.SetState) -> Write:
         return write(call, SESSION, body.session_id, lambda heads, now: set_state(heads, body))
 
-    async def answer_state_set(self, call: Call, body: requests.SetState, outcome: Outcome) -> replies.StateSet:
+    def answer_state_set(self, call: Call, body: requests.SetState, outcome: Outcome) -> replies.StateSet:
         assert outcome.stamp is not None
         return replies.StateSet(
             session_id=body.session_id, key=body.key, revision=outcome.stamp.version, duplicate=outcome.duplicate
@@ -136,7 +155,7 @@ class Endpoints:
     def plan_machine_put(self, call: Call, body: requests.PutMachine) -> Write:
         return write(call, MACHINE, body.name, lambda heads, now: put_machine(heads, body))
 
-    async def answer_machine(self, call: Call, body: Any, outcome: Outcome) -> replies.MachineView:
+    def answer_machine(self, call: Call, body: Any, outcome: Outcome) -> replies.MachineView:
         assert outcome.stamp is not None
         stamp = outcome.stamp
         return replies.MachineView(
@@ -154,7 +173,7 @@ class Endpoints:
         record = await self._ledger.record(MACHINE, tenant, body.name, version) if version else None
         if record is None:
             raise reading.machine_not_found(body.name, body.version)
-        return await self.answer_machine(call, body, Outcome(record.stamp, record.value, None))
+        return self.answer_machine(call, body, Outcome(record.stamp, record.value, None))
 
     async def get(self, call: Call, body: requests.GetSession) -> replies.SessionView:
         tenant = call.sender.tenant
@@ -234,20 +253,26 @@ class Endpoints:
         )
 
     async def fork(self, call: Call, body: requests.ForkSession) -> Session:
-        tenant = call.sender.tenant
-        standing = await reading.session_now(self._ledger, tenant, body.session_id)
-        if body.revision is not None:
-            standing = await reading.session_at_revision(self._ledger, tenant, body.session_id, body.revision)
         session_id = body.new_session_id or new_id()
-        outcome = await self._ledger.commit(
-            write(
-                call,
-                SESSION,
-                session_id,
-                lambda heads, now: fork_session(heads, body.session_id, standing[0], session_id),
-            )
-        )
+        require_announceable(call.sender.tenant, session_id, ())
+        origin = await self._origin(call.sender.tenant, body)
+
+        def decide(heads: Heads, now: int) -> Decision:
+            # Here, so that a repeated request hears of its fork, whatever became of the origin since.
+            if isinstance(origin, NotFound):
+                raise origin
+            return fork_session(heads, body.session_id, origin, session_id)
+
+        outcome = await self._ledger.commit(write(call, SESSION, session_id, decide))
         return await self.answer_session(call, body, outcome)
+
+    async def _origin(self, tenant: str, body: requests.ForkSession) -> Head[SessionHead] | NotFound:
+        try:
+            if body.revision is None:
+                return (await reading.session_now(self._ledger, tenant, body.session_id))[0]
+            return (await reading.session_at_revision(self._ledger, tenant, body.session_id, body.revision))[0]
+        except NotFound as error:
+            return error
 
     async def list(self, call: Call, body: requests.ListSessions) -> replies.SessionPage:
         return await list_sessions(self._ledger, call.sender.tenant, body)

@@ -21,8 +21,10 @@ class SessionHead:
     """A session's newest state. `state` holds its own keys only; times are microseconds since 1970. Nobody changes one:
     it is not frozen because one is made for every write, and freezing takes seven times as long.
 
-    `segments` are the sessions whose events a fork shares, oldest first, each with the last sequence it contributes;
-    `root` is the first of them. `machine` holds its definition too, so that an append needs nothing else.
+    `segments` are the sessions whose events a fork shares, oldest first: the id, the last sequence that it
+    contributes, its `offset`; `root` is the first of them. `machine` holds its definition too, so that an append needs
+    nothing else. Where an erased session had the id before, `offset` is above all of its positions, some of which may
+    be kept for its forks.
     """
 
     app_name: str
@@ -39,8 +41,9 @@ class SessionHead:
     archived_at: int | None = None
     machine: dict[str, Any] | None = None
     origin: dict[str, Any] | None = None
-    segments: list[list[Any]] = field(default_factory=list)
+    segments: list[list[Any]] = field(default_factory=list[list[Any]])
     root: str | None = None
+    offset: int = 0
 
 
 @dataclass(slots=True)
@@ -56,6 +59,11 @@ class SessionRecord:
     status: str | None = None
     previous_status: str | None = None
     machine_state: str | None = None
+    offset: int = 0
+
+    @property
+    def position(self) -> int | None:
+        return None if self.sequence is None else self.offset + self.sequence
 
 
 def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp) -> SessionHead:
@@ -87,6 +95,7 @@ def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp
         head.origin,
         head.segments,
         head.root,
+        head.offset,
     )
 
 
@@ -146,7 +155,7 @@ SESSION: Final = Entity(
         Index("creation", (), "created_at"),
         Index("root", ("root",), "created_at"),
     ),
-    position=lambda record: record.sequence,
+    position=lambda record: record.position,
     tag_fields=("type", "author"),
     tags=_tag_event,
     snapshot_every=SNAPSHOT_EVERY,

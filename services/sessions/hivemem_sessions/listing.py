@@ -12,7 +12,7 @@ from hivemem_sessions.decisions.standing import WRITABLE
 from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, scope_ids
 from hivemem_sessions.reading import session_model
 
-SESSION_BYTES: Final = 600
+PAGE_SESSIONS: Final = 100
 PAGES_EXAMINED: Final = 10
 """How many index pages one answer may look at; a shorter page then comes with a cursor to go on from."""
 
@@ -45,26 +45,31 @@ def fits(body: ListSessions, session: SessionHead) -> bool:
 
 async def list_sessions(ledger: Ledger, tenant: str, body: ListSessions) -> SessionPage:
     index, equals = choose_index(body)
-    found: list[Head[SessionHead]] = []
+    found: list[Session] = []
     cursor = body.cursor
-    size = 0
+    left = REPLY_BYTES
     for _ in range(PAGES_EXAMINED):
-        limit = body.limit - len(found)
-        page = await ledger.find(SESSION, tenant, index, equals=equals, reverse=True, cursor=cursor, limit=limit)
-        while len(page.items) > 1 and size + _bytes(page.items) > REPLY_BYTES:
-            limit = len(page.items) // 2
+        limit = min(body.limit - len(found), PAGE_SESSIONS)
+        while True:
             page = await ledger.find(SESSION, tenant, index, equals=equals, reverse=True, cursor=cursor, limit=limit)
-        size += _bytes(page.items)
-        found += [head for head in page.items if head.value is not None and fits(body, head.value)]
-        cursor = page.cursor
-        if cursor is None or len(found) == body.limit or size > REPLY_BYTES // 2:
+            fitting = [head for head in page.items if head.value is not None and fits(body, head.value)]
+            sessions = await _with_shared_state(ledger, tenant, fitting)
+            size = sum(map(_bytes, sessions))
+            if size <= left or len(page.items) == 1:
+                break
+            limit = len(page.items) // 2
+        if size > left and found:
             break
-    return SessionPage.model_construct(items=await _with_shared_state(ledger, tenant, found), cursor=cursor)
+        found += sessions
+        left -= size
+        cursor = page.cursor
+        if cursor is None or len(found) == body.limit:
+            break
+    return SessionPage.model_construct(items=found, cursor=cursor)
 
 
-def _bytes(heads: list[Head[SessionHead]]) -> int:
-    """About what these sessions take in an answer, their shared scopes apart."""
-    return sum(head.value.state_bytes + SESSION_BYTES for head in heads if head.value is not None)
+def _bytes(session: Session) -> int:
+    return len(session.__pydantic_serializer__.to_json(session))
 
 
 async def _with_shared_state(ledger: Ledger, tenant: str, heads: list[Head[SessionHead]]) -> list[Session]:

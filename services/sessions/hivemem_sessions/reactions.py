@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_sessions.archiving import EVERYTHING, freeze_through
+from hivemem_sessions.archiving import freeze_through
+from hivemem_sessions.entities import SESSION
 
 
 def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
@@ -13,6 +14,8 @@ def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
         for received in changes:
             change = received.change
             if change.operation == "archived":
-                await freeze_through(ledger, change.tenant, change.namespace, EVERYTHING)
+                # It is on the feed, and so is all before it; whoever announced it may not have noted that yet.
+                ledger.announced(SESSION.name, change.tenant, change.namespace, change.version)
+                await freeze_through(ledger, change.tenant, change.namespace, change.version)
 
     return (Reaction("archive", ("hive.chg.*.session.*",), archive),)

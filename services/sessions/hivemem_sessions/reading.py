@@ -1,7 +1,7 @@
 """Reading what a session is: its head with the shared scopes, its events across forks, as it is or as it was."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -14,7 +14,9 @@ from hivemem_runtime.ledger.past import head_as_of, head_at
 from hivemem_runtime.ledger.port import Head, Ledger, Record
 from hivemem_sessions.announcements import machine_value
 from hivemem_sessions.decisions.standing import session_not_found
-from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, SessionRecord, scope_ids
+from hivemem_sessions.entities import SCOPE, SESSION, SNAPSHOT_EVERY, SessionHead, SessionRecord, scope_ids
+
+RECORDS_AT_ONCE: Final = 100
 
 Standing = tuple[Head[SessionHead], SessionHead]
 
@@ -141,19 +143,8 @@ async def read_events(
     stop = end if before is None else min(before, end)
     events: list[Event] = []
     size = 0
-    for owner, first, last in _parts(head.id, session, after, stop, reverse):
-        records = await ledger.history(
-            SESSION,
-            tenant,
-            owner,
-            after=first,
-            before=last,
-            limit=limit + 1 - len(events),
-            reverse=reverse,
-            by_position=True,
-            tag=tag,
-        )
-        for record in records:
+    for part in _parts(head.id, session, after, stop, reverse):
+        async for record in _records(ledger, tenant, part, limit + 1 - len(events), reverse, tag):
             size += len(orjson.dumps(record.value))
             if len(events) == limit or (events and size > REPLY_BYTES):
                 return events, True
@@ -161,28 +152,85 @@ async def read_events(
     return events, False
 
 
-def _parts(
-    session_id: str, session: SessionHead, after: int, before: int, reverse: bool
-) -> Iterator[tuple[str, int, int]]:
-    """Whose records hold which sequences, as exclusive bounds, in reading order."""
-    parts: list[tuple[str, int, int]] = []
+class _Part(NamedTuple):
+    """A stretch of the records of one session; `first` and `last` are exclusive positions."""
+
+    owner: str
+    first: int
+    last: int
+
+
+async def _records(
+    ledger: Ledger, tenant: str, part: _Part, limit: int, reverse: bool, tag: tuple[str, str] | None
+) -> AsyncIterator[Record[SessionRecord]]:
+    """At most `limit`, a few at a time: a page may be full, by its bytes, long before."""
+    first, last = part.first, part.last
+    while limit > 0:
+        records = await ledger.history(
+            SESSION,
+            tenant,
+            part.owner,
+            after=first,
+            before=last,
+            limit=min(limit, RECORDS_AT_ONCE),
+            reverse=reverse,
+            by_position=True,
+            tag=tag,
+        )
+        for record in records:
+            yield record
+        limit -= len(records)
+        reached = records[-1].value.position if len(records) == RECORDS_AT_ONCE else None
+        if reached is None:
+            return
+        first, last = (first, reached) if reverse else (reached, last)
+
+
+def _owners(session_id: str, session: SessionHead) -> list[tuple[str, int, int]]:
+    """Whose records hold the session's events, oldest first: the last sequence each contributes, and its offset."""
+    shared = [(str(owner), int(through), int(offset)) for owner, through, offset in session.segments]
+    return [*shared, (session_id, session.event_count, session.offset)]
+
+
+def _parts(session_id: str, session: SessionHead, after: int, before: int, reverse: bool) -> list[_Part]:
+    """Whose records hold the sequences between two exclusive bounds, in reading order."""
+    parts: list[_Part] = []
     start = 0
-    for owner, through in [*session.segments, [session_id, session.event_count]]:
+    for owner, through, offset in _owners(session_id, session):
         first, last = max(start, after), min(through + 1, before)
         if last - first > 1:
-            parts.append((owner, first, last))
+            parts.append(_Part(owner, offset + first, offset + last))
         start = max(start, through)
-    return iter(reversed(parts) if reverse else parts)
+    return parts[::-1] if reverse else parts
 
 
 async def events_through(ledger: Ledger, tenant: str, standing: Standing, at: int) -> int:
     """How many events the session had at a moment, those it shares with its origin included."""
     head, session = standing
     counted = 0
-    for owner, through in [*session.segments, [head.id, session.event_count]]:
+    for owner, through, offset in _owners(head.id, session):
         version = await ledger.version_at(SESSION, tenant, owner, at)
-        past = await head_at(ledger, SESSION, tenant, owner, version) if version else None
-        if past is None or past.value is None:
-            break
-        counted = max(counted, min(past.value.event_count, through))
+        reached = await _position_at(ledger, tenant, owner, version) - offset
+        counted = max(counted, min(reached, through))
     return counted
+
+
+async def _position_at(ledger: Ledger, tenant: str, owner: str, version: int) -> int:
+    """The last position up to a version. Asks no head: of a deleted session only events that are shared are left."""
+    records = await ledger.history(
+        SESSION,
+        tenant,
+        owner,
+        after=max(version - SNAPSHOT_EVERY, 0),
+        before=version + 1,
+        limit=SNAPSHOT_EVERY,
+        reverse=True,
+    )
+    for record in records:
+        if record.value.position is not None:
+            return record.value.position
+        if record.snapshot is not None:
+            return int(record.snapshot.offset + record.snapshot.event_count)
+        if record.value.opening is not None:
+            return int(record.value.opening["offset"] + record.value.opening["event_count"])
+    return 0

@@ -6,7 +6,7 @@ from hivemem_contracts.sessions.requests import AppendEvent
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.decisions.machines import move_machine
 from hivemem_sessions.decisions.standing import expect, find_session, require_writable
-from hivemem_sessions.decisions.state import checked_bytes, own_state_bytes, shared_appends
+from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import SESSION, SessionRecord
 
 
@@ -22,20 +22,18 @@ def append_event(heads: Heads, command: AppendEvent, event_id: str, agent: str) 
         sequence=session.event_count + 1,
         event=event,
         delta=delta,
-        state_bytes=own_state_bytes(session, delta) if delta else None,
+        state_bytes=own_state_bytes(session, delta, "state_delta") if delta else None,
         status="active" if session.status == "created" else None,
         previous_status="created" if session.status == "created" else None,
         machine_state=move_machine(command.session_id, session, event),
+        offset=session.offset,
     )
     own: list[Append[Any, Any]] = [Append(SESSION, command.session_id, record)]
-    return own + shared_appends(heads, command.session_id, session, delta) if delta else own
+    return own + shared_appends(heads, command.session_id, session, delta, "state_delta") if delta else own
 
 
 def _event(command: AppendEvent, event_id: str, agent: str) -> dict[str, Any]:
     event = command.event
-    checked_bytes("event.content", event.content)
-    if event.metadata:
-        checked_bytes("event.metadata", event.metadata)
     return {
         "event_id": event_id,
         "type": event.type,

@@ -1,13 +1,14 @@
 """How a session begins, moves through its statuses, and branches off."""
 
+from dataclasses import replace
 from typing import Any
 
-from hivemem_contracts.errors import AlreadyExists, IllegalTransition, NotFound
+from hivemem_contracts.errors import AlreadyExists, IllegalTransition
 from hivemem_contracts.sessions.requests import CreateSession
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 from hivemem_sessions.decisions.machines import starting_machine
-from hivemem_sessions.decisions.standing import TRANSITIONS, find_session
-from hivemem_sessions.decisions.state import checked_bytes, own_state_bytes, shared_appends
+from hivemem_sessions.decisions.standing import TRANSITIONS, find_session, session_not_found
+from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
     SESSION,
     TEMPORARY_PREFIX,
@@ -22,9 +23,7 @@ from hivemem_sessions.entities import (
 
 def create_session(heads: Heads, command: CreateSession, session_id: str) -> Decision:
     """A new session; its initial state goes to the scopes that its keys name."""
-    _require_absent(heads, session_id)
-    if command.metadata:
-        checked_bytes("metadata", command.metadata)
+    offset = _require_absent(heads, session_id)
     initial = command.initial_state or {}
     blank = SessionHead(command.app_name, command.user_id, command.project_id, "created", {}, 0, {}, 0, 0, 0)
     opening: dict[str, Any] = {
@@ -33,15 +32,16 @@ def create_session(heads: Heads, command: CreateSession, session_id: str) -> Dec
         "project_id": command.project_id,
         "status": "created",
         "state": merge({}, {key: value for key, value in initial.items() if not is_shared(key)}),
-        "state_bytes": own_state_bytes(blank, initial),
+        "state_bytes": own_state_bytes(blank, initial, "initial_state"),
         "metadata": command.metadata,
         "event_count": 0,
         "root": session_id,
+        "offset": offset,
     }
     if command.machine is not None:
         opening["machine"] = starting_machine(heads, command.machine)
     own: list[Append[Any, Any]] = [Append(SESSION, session_id, SessionRecord("created", opening=opening))]
-    return own + shared_appends(heads, session_id, blank, initial)
+    return own + shared_appends(heads, session_id, blank, initial, "initial_state")
 
 
 def change_status(heads: Heads, session_id: str, status: str) -> Decision:
@@ -59,7 +59,7 @@ def change_status(heads: Heads, session_id: str, status: str) -> Decision:
     record = SessionRecord(
         "status",
         delta=delta,
-        state_bytes=own_state_bytes(session, delta) if delta else None,
+        state_bytes=own_state_bytes(session, delta, "state") if delta else None,
         status=status,
         previous_status=session.status,
     )
@@ -73,34 +73,35 @@ def _cleared(session: SessionHead) -> State | None:
 
 def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], session_id: str) -> Decision:
     """A new session that shares the origin's events up to where `origin` stood, and starts from its state there."""
-    _require_absent(heads, session_id)
+    offset = _require_absent(heads, session_id)
     find_session(heads, origin_id)
     session = origin.value
     if session is None:
-        raise NotFound(f"session {origin_id!r} has no revision {origin.version}", session_id=origin_id)
+        raise session_not_found(origin_id)
     state = without_temporary(session.state)
     reached = session.segments[-1][1] if session.segments else 0
-    own = [[origin_id, session.event_count]] if session.event_count > reached else []
+    own = [[origin_id, session.event_count, session.offset]] if session.event_count > reached else []
     opening: dict[str, Any] = {
         "app_name": session.app_name,
         "user_id": session.user_id,
         "project_id": session.project_id,
         "status": "active" if session.event_count else "created",
         "state": state,
-        "state_bytes": own_state_bytes(
-            SessionHead(session.app_name, session.user_id, None, "created", {}, 0, {}, 0, 0, 0), state
-        ),
+        "state_bytes": own_state_bytes(replace(session, state={}, state_bytes=0), state, "state"),
         "metadata": session.metadata,
         "event_count": session.event_count,
         "machine": session.machine,
         "origin": {"session_id": origin_id, "revision": origin.version, "sequence": session.event_count},
         "segments": [*session.segments, *own],
-        "root": session.root or origin_id,
+        "root": session.root,
+        "offset": offset,
     }
     return [Append(SESSION, session_id, SessionRecord("forked", opening=opening))]
 
 
-def _require_absent(heads: Heads, session_id: str) -> None:
+def _require_absent(heads: Heads, session_id: str) -> int:
+    """The offset of a new session: a version is above every position of those who had the id before."""
     head = heads(SESSION, session_id)
     if head is not None and head.value is not None:
         raise AlreadyExists(f"session {session_id!r} exists already", session_id=session_id)
+    return head.version if head is not None else 0

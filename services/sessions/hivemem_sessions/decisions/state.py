@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from hivemem_contracts.errors import InvalidRequest, TooLarge
-from hivemem_contracts.limits import STATE_BYTES, VALUE_BYTES
+from hivemem_contracts.limits import STATE_BYTES
 from hivemem_contracts.sessions.requests import SetState
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.decisions.standing import expect, find_session, require_writable
@@ -29,20 +29,26 @@ def set_state(heads: Heads, command: SetState) -> Decision:
     require_writable(command.session_id, session)
     delta: State = {command.key: command.value}
     if is_shared(command.key):
-        return shared_appends(heads, command.session_id, session, delta, command.expect_revision)
+        _require_scope(command.session_id, session, command.key, "key")
+        return shared_appends(heads, command.session_id, session, delta, "value", command.expect_revision)
     expect(f"session {command.session_id!r}", command.expect_revision, head.version)
-    size = own_state_bytes(session, delta)
+    size = own_state_bytes(session, delta, "value")
     return [Append(SESSION, command.session_id, SessionRecord("state", delta=delta, state_bytes=size))]
 
 
-def own_state_bytes(session: SessionHead, delta: State) -> int:
-    """The size of the session's own state after a delta; refuses what is too large."""
+def own_state_bytes(session: SessionHead, delta: State, field: str) -> int:
+    """The size of the session's own state after a delta; refuses what is too large. `field` is where it came in."""
     own = {key: value for key, value in delta.items() if not is_shared(key)}
-    return _grown("state", session.state, session.state_bytes, own)
+    return _grown("state", session.state, session.state_bytes, own, field)
 
 
 def shared_appends(
-    heads: Heads, session_id: str, session: SessionHead, delta: State, expect_revision: int | None = None
+    heads: Heads,
+    session_id: str,
+    session: SessionHead,
+    delta: State,
+    field: str,
+    expect_revision: int | None = None,
 ) -> list[Append[ScopeHead, ScopeRecord]]:
     """One record for each shared scope that a delta touches."""
     ids = scope_ids(session.user_id, session.app_name, session.project_id)
@@ -51,29 +57,33 @@ def shared_appends(
         part = {key: value for key, value in delta.items() if key.startswith(prefix)}
         if not part:
             continue
-        if prefix not in ids:
-            key = next(iter(part))
-            raise InvalidRequest(f"{key}: session {session_id!r} belongs to no project", field=f"state_delta.{key}")
+        key = next(iter(part))
+        _require_scope(session_id, session, key, f"{field}.{key}")
         id = ids[prefix]
         head = heads(SCOPE, id)
         expect(f"the state of {id}", expect_revision, head.version if head else 0)
         known = head.value if head and head.value else ScopeHead({}, 0)
-        size = _grown(id, known.state, known.state_bytes, part)
+        size = _grown(id, known.state, known.state_bytes, part, field)
         appends.append(Append(SCOPE, id, ScopeRecord(part, size, session_id)))
     return appends
 
 
-def _grown(scope: str, state: State, size: int, delta: State) -> int:
+def _require_scope(session_id: str, session: SessionHead, key: str, field: str) -> None:
+    if key.startswith("project:") and session.project_id is None:
+        raise InvalidRequest(f"{field}: session {session_id!r} belongs to no project", field=field)
+
+
+def _grown(scope: str, state: State, size: int, delta: State, field: str) -> int:
     """The size of a scope after a delta, without encoding what stays."""
     for key, value in delta.items():
         if key in state:
             size -= _entry_bytes(key, state[key])
         if value is not None:
-            size += checked_bytes(f"state_delta.{key}", value) + len(key)
+            size += _entry_bytes(key, value)
     if size > STATE_BYTES:
         raise TooLarge(
-            f"{scope}: {size} bytes of state, {STATE_BYTES} at most",
-            field="state_delta",
+            f"{field}: {scope} would have {size} bytes, {STATE_BYTES} at most",
+            field=field,
             limit=STATE_BYTES,
             actual=size,
         )
@@ -81,12 +91,5 @@ def _grown(scope: str, state: State, size: int, delta: State) -> int:
 
 
 def _entry_bytes(key: str, value: Any) -> int:
-    return len(key) + len(orjson.dumps(value))
-
-
-def checked_bytes(field: str, value: Any) -> int:
-    """The encoded size of one value, or `TooLarge`."""
-    size = len(orjson.dumps(value))
-    if size > VALUE_BYTES:
-        raise TooLarge(f"{field}: {size} bytes, {VALUE_BYTES} at most", field=field, limit=VALUE_BYTES, actual=size)
-    return size
+    """What one key takes in the encoded state, its colon and its comma included."""
+    return len(orjson.dumps(key)) + len(orjson.dumps(value)) + 2
