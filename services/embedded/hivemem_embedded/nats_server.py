@@ -24,6 +24,10 @@ START_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 5.0
 RESTART_SECONDS: Final = 0.2
 MAX_PAYLOAD: Final = "8MB"
+MAX_FILE_STORE: Final = "8GB"
+"""What the streams may take at most; the server's own bound is a share of the disk, and a small one would not do."""
+SYNC_INTERVAL: Final = "1s"
+"""What a power cut may take of what the bus alone holds. The server's default is two minutes."""
 _DIE_WITH_PARENT: Final = 1
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
@@ -114,7 +118,11 @@ class NatsServer:
             f'listen: "{HOST}:{self._port}"\n'
             "server_name: hivemem\n"
             f"max_payload: {MAX_PAYLOAD}\n"
-            f'jetstream {{ store_dir: "{store}" }}\n',
+            "jetstream {\n"
+            f'  store_dir: "{store}"\n'
+            f"  max_file_store: {MAX_FILE_STORE}\n"
+            f"  sync_interval: {SYNC_INTERVAL}\n"
+            "}\n",
             encoding="utf-8",
         )
 
