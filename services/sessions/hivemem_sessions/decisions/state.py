@@ -1,7 +1,5 @@
 """State deltas: which scope each key belongs to, what may be kept, how large a scope may grow."""
 
-from typing import Any
-
 import orjson
 
 from hivemem_contracts.errors import InvalidRequest, TooLarge
@@ -51,6 +49,8 @@ def shared_appends(
     expect_revision: int | None = None,
 ) -> list[Append[ScopeHead, ScopeRecord]]:
     """One record for each shared scope that a delta touches."""
+    if not any(map(is_shared, delta)):
+        return []
     ids = scope_ids(session.user_id, session.app_name, session.project_id)
     appends: list[Append[ScopeHead, ScopeRecord]] = []
     for prefix in SHARED_PREFIXES:
@@ -75,11 +75,8 @@ def _require_scope(session_id: str, session: SessionHead, key: str, field: str) 
 
 def _grown(scope: str, state: State, size: int, delta: State, field: str) -> int:
     """The size of a scope after a delta, without encoding what stays."""
-    for key, value in delta.items():
-        if key in state:
-            size -= _entry_bytes(key, state[key])
-        if value is not None:
-            size += _entry_bytes(key, value)
+    size -= _entries_bytes({key: state[key] for key in delta if key in state})
+    size += _entries_bytes({key: value for key, value in delta.items() if value is not None})
     if size > STATE_BYTES:
         raise TooLarge(
             f"{field}: {scope} would have {size} bytes, {STATE_BYTES} at most",
@@ -90,6 +87,6 @@ def _grown(scope: str, state: State, size: int, delta: State, field: str) -> int
     return size
 
 
-def _entry_bytes(key: str, value: Any) -> int:
-    """What one key takes in the encoded state, its colon and its comma included."""
-    return len(orjson.dumps(key)) + len(orjson.dumps(value)) + 2
+def _entries_bytes(entries: State) -> int:
+    """What these keys take in the encoded state, each with its colon and its comma."""
+    return len(orjson.dumps(entries)) - 1 if entries else 0

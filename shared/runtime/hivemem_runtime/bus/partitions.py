@@ -150,16 +150,20 @@ class Partition:
         if self._pin is None:
             return False
         info = await ask(self._client, f"CONSUMER.INFO.{self._address}")
-        return any(group.get("pinned_client_id") == self._pin for group in info.get("priority_groups") or ())
+        return self._pin in _pins(info)
 
     async def _obtain(self) -> bool:
         """Wait as the next in line until the pin comes, or until somebody else should have it."""
         session = Session(self._client, self._address, None, self._settings, self.wake)
+        look_again_at = now() + self._settings.pin_seconds
         try:
             await session.open()
             while session.lost is None and self._wanted():
                 await self._pause(self._settings.heartbeat_seconds)
                 await session.take()
+                if session.lost is None and now() >= look_again_at:
+                    await self._offer_abandoned()
+                    look_again_at = now() + self._settings.pin_seconds
         finally:
             await session.close()
         self._declared = not session.missing
@@ -169,6 +173,13 @@ class Partition:
         if session.missing:
             await self._back_off()
         return False
+
+    async def _offer_abandoned(self) -> None:
+        """The pin comes only with a message, and what a dead owner had got would not come again before its wait is
+        over. An owner that has its pin by the time of the reset notices the gap, and starts anew."""
+        info = await ask(self._client, f"CONSUMER.INFO.{self._address}")
+        if int(info["num_ack_pending"]) and not _pins(info):
+            await ask(self._client, f"CONSUMER.RESET.{self._address}")
 
     async def _consume(self) -> bool:
         """Handle messages until the pin is gone or unwanted; False if the handler could not settle one."""
@@ -243,6 +254,12 @@ class Partition:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
         self._woken.clear()
+
+
+def _pins(info: dict[str, Any]) -> list[str]:
+    """Who holds the pin, as the consumer says: nobody or one."""
+    found = (group.get("pinned_client_id") for group in info.get("priority_groups") or ())
+    return [pin for pin in found if pin]
 
 
 class Partitions:

@@ -25,7 +25,6 @@ RECORD_COLUMNS: Final = (
     "position",
 )
 _VARIABLES: Final = 500
-_ERASED_BODY: Final = b"null"
 
 
 def record_columns(entity: AnyEntity) -> str:
@@ -149,7 +148,7 @@ def _hot(
         f"ORDER BY {place} {order} LIMIT ?",
         (*parameters, limit),
     )
-    return (record_from_row(entity, row) for row in rows if row[6] != _ERASED_BODY)
+    return (record_from_row(entity, row) for row in rows)
 
 
 def _chunks(
@@ -174,7 +173,7 @@ def _chunks(
 def read_version_at(connection: sqlite3.Connection, entity: AnyEntity, key: int, at: int) -> int:
     """Versions and commit times grow together along a key, so a moment is found by halving."""
     low, high = connection.execute(
-        f"SELECT min(version), max(version) FROM {entity.name}_records WHERE key = ? AND body != 'null'", (key,)
+        f"SELECT min(version), max(version) FROM {entity.name}_records WHERE key = ?", (key,)
     ).fetchone()
     found = 0
     while low is not None and low <= high:

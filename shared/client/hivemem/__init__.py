@@ -1,0 +1,107 @@
+"""Hivemem: the shared memory of a fleet of AI agents.
+
+    import hivemem
+
+    async with hivemem.connect(agent="planner") as hive:
+        session = await hive.sessions.create(app_name="demo", user_id="alice")
+        await hive.sessions.append(session_id=session.session_id, event=hivemem.NewEvent(type="note", content="hello"))
+
+        async for change in hive.changes(hivemem.prefix("event", session.session_id), since="start"):
+            print(change.version, change.value)
+
+What is imported from here is the public interface. It is loaded at first use, so that the `hivemem` command starts
+quickly.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hivemem.cursor import Cursor as Cursor
+    from hivemem.dead import DeadLetter as DeadLetter
+    from hivemem.dead import DeadLetters as DeadLetters
+    from hivemem.dead import DeadPage as DeadPage
+    from hivemem.feed import Feed as Feed
+    from hivemem.feed import Received as Received
+    from hivemem.feed import prefix as prefix
+    from hivemem.feed_errors import FeedError as FeedError
+    from hivemem.feed_errors import FeedRecreated as FeedRecreated
+    from hivemem.feed_errors import FeedTruncated as FeedTruncated
+    from hivemem.feed_errors import UnreadableChange as UnreadableChange
+    from hivemem.hive import Hive as Hive
+    from hivemem.hive import connect as connect
+    from hivemem.options import CallOptions as CallOptions
+    from hivemem.publishing import Pipeline as Pipeline
+    from hivemem.publishing import Receipt as Receipt
+    from hivemem_contracts.changes import Change as Change
+    from hivemem_contracts.errors import AlreadyExists as AlreadyExists
+    from hivemem_contracts.errors import Forbidden as Forbidden
+    from hivemem_contracts.errors import HiveError as HiveError
+    from hivemem_contracts.errors import IllegalTransition as IllegalTransition
+    from hivemem_contracts.errors import Internal as Internal
+    from hivemem_contracts.errors import InvalidRequest as InvalidRequest
+    from hivemem_contracts.errors import LeaseHeld as LeaseHeld
+    from hivemem_contracts.errors import NotFound as NotFound
+    from hivemem_contracts.errors import Overloaded as Overloaded
+    from hivemem_contracts.errors import RevisionConflict as RevisionConflict
+    from hivemem_contracts.errors import TooLarge as TooLarge
+    from hivemem_contracts.errors import Unavailable as Unavailable
+    from hivemem_contracts.identifiers import new_id as new_id
+    from hivemem_contracts.sessions.models import Event as Event
+    from hivemem_contracts.sessions.models import Machine as Machine
+    from hivemem_contracts.sessions.models import MachineState as MachineState
+    from hivemem_contracts.sessions.models import NewEvent as NewEvent
+    from hivemem_contracts.sessions.models import Origin as Origin
+    from hivemem_contracts.sessions.models import Session as Session
+    from hivemem_contracts.sessions.models import Status as Status
+    from hivemem_contracts.sessions.models import Transition as Transition
+    from hivemem_contracts.sessions.requests import AppendEvent as AppendEvent
+
+_HOMES = {
+    "hivemem.cursor": ("Cursor",),
+    "hivemem.dead": ("DeadLetter", "DeadLetters", "DeadPage"),
+    "hivemem.feed": ("Feed", "Received", "prefix"),
+    "hivemem.feed_errors": ("FeedError", "FeedRecreated", "FeedTruncated", "UnreadableChange"),
+    "hivemem.hive": ("Hive", "connect"),
+    "hivemem.options": ("CallOptions",),
+    "hivemem.publishing": ("Pipeline", "Receipt"),
+    "hivemem_contracts.changes": ("Change",),
+    "hivemem_contracts.errors": (
+        "AlreadyExists",
+        "Forbidden",
+        "HiveError",
+        "IllegalTransition",
+        "Internal",
+        "InvalidRequest",
+        "LeaseHeld",
+        "NotFound",
+        "Overloaded",
+        "RevisionConflict",
+        "TooLarge",
+        "Unavailable",
+    ),
+    "hivemem_contracts.identifiers": ("new_id",),
+    "hivemem_contracts.sessions.models": (
+        "Event",
+        "Machine",
+        "MachineState",
+        "NewEvent",
+        "Origin",
+        "Session",
+        "Status",
+        "Transition",
+    ),
+    "hivemem_contracts.sessions.requests": ("AppendEvent",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hivemem' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME_OF)

@@ -1,0 +1,98 @@
+"""The root of the command: global options, and subcommands that are loaded when they are named."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from hivemem.cli.settings import Settings
+from hivemem.options import DEFAULT_TENANT, DEFAULT_URL
+
+SERVICES = {"sessions": "Sessions: events and state, statuses, state machines."}
+"""The services, with their summaries as in the registry, which takes a while to import."""
+
+TOPICS = {
+    "tail": ("hivemem.cli.tail", "Follow the feed of changes, one line each."),
+    "dead": ("hivemem.cli.dead", "Commands that could never succeed: list, show, replay, discard."),
+    "bench": ("hivemem.cli.bench", "Measure appends: rates and percentiles."),
+    "doctor": ("hivemem.cli.doctor", "Check servers, streams and workers, and say what to do."),
+    "version": ("hivemem.cli.version", "Say which versions are installed."),
+}
+UP = ("up", "hivemem-embedded", "Run the whole fleet in one process, with a NATS server of its own.")
+PLUGINS = "hivemem.commands"
+
+EXIT_CODES = """Exit codes: 0 it worked; 1 the operation failed, and the error says why; 2 the command line is wrong;
+3 the server or the service cannot be reached; 130 stopped by Ctrl-C."""
+
+
+class Subcommands(TyperGroup):
+    """Lists every subcommand by its name and summary, and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._plugins: dict[str, EntryPoint] = {entry.name: entry for entry in entry_points(group=PLUGINS)}
+        for name, summary in self._summaries().items():
+            self.commands[name] = TyperCommand(name, help=summary)
+
+    def _summaries(self) -> dict[str, str]:
+        name, _, summary = UP
+        found = {plugin: f"From {entry.module.partition('.')[0]}." for plugin, entry in self._plugins.items()}
+        return {name: summary, **SERVICES, **{topic: text for topic, (_, text) in TOPICS.items()}} | {
+            plugin: text for plugin, text in found.items() if plugin != name
+        }
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in self.commands:
+            self.commands[args[0]] = self._load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def _load(self, name: str) -> Any:
+        if name in self._plugins:
+            found: Any = self._plugins[name].load()
+        elif name in TOPICS:
+            found = import_module(TOPICS[name][0]).app
+        elif name in SERVICES:
+            found = import_module("hivemem.cli.services").service_app(name)
+        else:
+            found = not_installed
+        command = typer.main.get_command(found if isinstance(found, typer.Typer) else _as_app(found))
+        command.name = name
+        return command
+
+
+def _as_app(function: Callable[..., None]) -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command()(function)
+    return app
+
+
+def not_installed() -> None:
+    """Run the whole fleet in one process, with a NATS server of its own. Its package is not installed."""
+    name, package, _ = UP
+    typer.echo(f"`hivemem {name}` comes with the package {package}: pip install {package}", err=True)
+    raise typer.Exit(1)
+
+
+app = typer.Typer(cls=Subcommands, rich_markup_mode="rich", epilog=EXIT_CODES, no_args_is_help=True)
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    url: Annotated[
+        str, typer.Option(envvar="HIVEMEM_URL", help="The NATS server, or several, separated by commas.")
+    ] = DEFAULT_URL,
+    tenant: Annotated[str, typer.Option(envvar="HIVEMEM_TENANT", help="Whose data.")] = DEFAULT_TENANT,
+    agent: Annotated[str, typer.Option(envvar="HIVEMEM_AGENT", help="Who acts.")] = "cli",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document, or one a line for a feed.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds until an operation is given up.")] = 15.0,
+) -> None:
+    """Hivemem: the shared memory of a fleet of AI agents."""
+    ctx.obj = Settings(url, tenant, agent, json, timeout)

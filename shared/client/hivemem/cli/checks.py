@@ -1,0 +1,206 @@
+"""The checks of the doctor. Each asks one thing and answers what was found and what to do; none raises."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+import orjson
+from nats.aio.msg import Msg
+
+from hivemem.cli.settings import Settings
+from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream, shown_url
+from hivemem.hive import Hive, connect
+from hivemem_contracts.catalog import SERVICES
+from hivemem_contracts.errors import HiveError
+from hivemem_contracts.limits import MESSAGE_BYTES
+from hivemem_contracts.streams import CHANGES, DEAD, INGEST, MINIMUM_SERVER
+
+ASK_SECONDS: Final = 2.0
+GATHER_SECONDS: Final = 0.4
+ROUND_TRIPS: Final = 5
+NEARLY_FULL: Final = 0.9
+STREAMS: Final[dict[str, dict[str, Any]]] = {
+    INGEST: {"subjects": ["hive.in.*.*.*.*.*"], "retention": "workqueue", "discard": "new", "storage": "file"},
+    CHANGES: {"subjects": ["hive.chg.>"], "retention": "limits", "storage": "file"},
+    DEAD: {"subjects": ["hive.dead.>"], "retention": "limits", "storage": "file", "allow_direct": True},
+}
+START_WORKERS: Final = "start the workers, or `hivemem up`: they make it"
+
+Outcome = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, and what came of it."""
+
+    name: str
+    outcome: Outcome
+    detail: str
+    advice: str = ""
+
+
+async def examine(settings: Settings) -> list[Check]:
+    """All checks that can be made; those that need what is missing are left out."""
+    timeout = min(settings.timeout_seconds, 5.0)
+    hive = connect(
+        settings.url,
+        tenant=settings.tenant,
+        agent=settings.agent,
+        timeout_seconds=timeout,
+        connect_timeout_seconds=timeout,
+    )
+    try:
+        async with hive as connected:
+            return await _examine(connected)
+    except HiveError as error:
+        advice = "start one with `hivemem up`, or name another with --url or HIVEMEM_URL"
+        if error.code != 50301:
+            advice = "check the user and the password, token or key for this server"
+        return [Check("server", "failed", error.detail, advice)]
+
+
+async def _examine(hive: Hive) -> list[Check]:
+    connection = hive.connection
+    checks = [await _server(connection), _version(connection), _payload(connection)]
+    account = await _jetstream(connection)
+    checks.append(account)
+    if account.outcome != "failed":
+        checks += [await _stream(connection, name, wanted) for name, wanted in STREAMS.items()]
+    checks += await _services(connection)
+    checks.append(await _round_trip(hive))
+    return checks
+
+
+async def _server(connection: Connection) -> Check:
+    try:
+        seconds = await connection.client.rtt(timeout=2)
+    except Exception as error:  # whatever nats-py makes of a lost connection, it is one
+        return Check("server", "failed", f"{shown_url(connection.url)} does not answer: {error!r}", "look at its log")
+    return Check("server", "ok", f"{shown_url(connection.url)}, {seconds * 1_000:.1f} ms away")
+
+
+def _version(connection: Connection) -> Check:
+    found = connection.client.connected_server_version
+    has = (found.major, found.minor, found.patch)
+    needed = ".".join(str(part) for part in MINIMUM_SERVER)
+    text = ".".join(str(part) for part in has)
+    if has < MINIMUM_SERVER:
+        return Check("version", "failed", f"nats-server {text}", f"install nats-server {needed} or newer")
+    return Check("version", "ok", f"nats-server {text}")
+
+
+def _payload(connection: Connection) -> Check:
+    limit = connection.client.max_payload
+    if limit < MESSAGE_BYTES:
+        advice = f"set max_payload of the server to {MESSAGE_BYTES} or more, or keep to smaller bodies"
+        return Check("payload", "warning", f"the server takes {limit} bytes a message", advice)
+    return Check("payload", "ok", f"the server takes {limit} bytes a message")
+
+
+async def _jetstream(connection: Connection) -> Check:
+    try:
+        info = await jetstream(connection, "INFO", None, ASK_SECONDS)
+    except (NoAnswer, JetStreamError) as error:
+        advice = "start the server with JetStream: `jetstream { store_dir: … }` in its configuration"
+        return Check("jetstream", "failed", f"not enabled for this account: {error}", advice)
+    return Check("jetstream", "ok", f"{info['streams']} streams, {_megabytes(info['storage'])} on disk")
+
+
+async def _stream(connection: Connection, name: str, wanted: Mapping[str, Any]) -> Check:
+    label = f"stream {name}"
+    try:
+        info = await jetstream(connection, f"STREAM.INFO.{name}", None, ASK_SECONDS)
+    except (NoAnswer, JetStreamError) as error:
+        return Check(label, "failed", str(error), START_WORKERS)
+    config, state = info["config"], info["state"]
+    differing = [
+        f"{field} is {config.get(field)!r}, not {value!r}"
+        for field, value in wanted.items()
+        if config.get(field) != value
+    ]
+    if differing:
+        advice = "move what it holds away, delete it, and start the workers: they make it anew"
+        return Check(label, "failed", "; ".join(differing), advice)
+    held = f"{state['messages']} messages, {_megabytes(state['bytes'])}"
+    limit = int(config.get("max_bytes", -1))
+    if name == INGEST and limit > 0 and state["bytes"] > limit * NEARLY_FULL:
+        return Check(label, "warning", f"{held}: nearly full", "see that the workers run, or start more of them")
+    if name == DEAD and state["messages"]:
+        return Check(label, "warning", held, "see `hivemem dead list`")
+    return Check(label, "ok", held)
+
+
+async def _services(connection: Connection) -> list[Check]:
+    """One check a service, and one for each of its workers that is not ready."""
+    workers = await _gather(connection, "$SRV.STATS")
+    checks: list[Check] = []
+    for contract in SERVICES:
+        mine = [worker for worker in workers if worker.get("name") == contract.name]
+        label = f"service {contract.name}"
+        if not mine:
+            checks.append(Check(label, "failed", "no worker answers", "start one, or `hivemem up`"))
+            continue
+        versions = sorted({str(worker.get("version")) for worker in mine})
+        detail = f"{len(mine)} worker{'s' if len(mine) > 1 else ''}, version {', '.join(versions)}"
+        mixed = len(versions) > 1
+        advice = "bring all of them to the same version" if mixed else ""
+        checks.append(Check(label, "warning" if mixed else "ok", detail, advice))
+        checks += [_unready(contract.name, worker) for worker in mine if not _ready(worker)]
+    return checks
+
+
+def _health(worker: Mapping[str, Any]) -> dict[str, Any]:
+    endpoints = cast("list[dict[str, Any]]", worker.get("endpoints") or [])
+    for endpoint in endpoints:
+        data: dict[str, Any] = endpoint.get("data") or {}
+        if "health" in data:
+            return cast("dict[str, Any]", data["health"])
+    return {}
+
+
+def _ready(worker: Mapping[str, Any]) -> bool:
+    return _health(worker).get("ready") is not False
+
+
+def _unready(service: str, worker: Mapping[str, Any]) -> Check:
+    found = orjson.dumps(_health(worker), default=str).decode()
+    return Check(f"worker {service}", "failed", f"{worker.get('id')} is not ready: {found}", "its log says why")
+
+
+async def _round_trip(hive: Hive) -> Check:
+    times: list[float] = []
+    try:
+        for _ in range(ROUND_TRIPS):
+            started = time.perf_counter()
+            await hive.sessions.list(limit=1)
+            times.append(time.perf_counter() - started)
+    except HiveError as error:
+        return Check(
+            "round trip", "failed", f"{error.name}: {error.detail}", "see the failures above, and the worker's log"
+        )
+    return Check("round trip", "ok", f"{sorted(times)[len(times) // 2] * 1_000:.2f} ms for a request and its answer")
+
+
+async def _gather(connection: Connection, subject: str) -> list[dict[str, Any]]:
+    """The answers of everybody who answers within a moment."""
+    answers: list[dict[str, Any]] = []
+
+    def take(message: Msg) -> None:
+        if message.data:
+            answers.append(orjson.loads(message.data))
+
+    inbox = connection.new_inbox()
+    try:
+        unsubscribe = await connection.subscribe(inbox, take)
+    except NoAnswer:
+        return []
+    await connection.publish(subject, reply=inbox)
+    await asyncio.sleep(GATHER_SECONDS)
+    await unsubscribe()
+    return answers
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1_048_576:.1f} MiB"

@@ -1,0 +1,103 @@
+"""`hivemem dead`: the dead letters."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hivemem.cli.rendering import cell, pairs, print_json, print_rows
+from hivemem.cli.settings import Json, Settings, run
+from hivemem.dead import DeadLetter
+from hivemem_contracts.identifiers import format_time
+from hivemem_contracts.limits import LIST_DEFAULT, LIST_MAXIMUM
+
+Sequence = Annotated[int, typer.Argument(min=1, help="The number of the dead letter.")]
+
+app = typer.Typer(
+    help="Commands that could never succeed: list, show, replay, discard.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+def described(letter: DeadLetter) -> dict[str, Any]:
+    """Everything about a letter but its body."""
+    return {
+        "sequence": letter.sequence,
+        "at": format_time(letter.at),
+        "agent": letter.agent,
+        "operation": letter.operation,
+        "route": letter.route,
+        "message_id": letter.message_id,
+        "subject": letter.subject,
+        "error": letter.error.body()["error"],
+        "omitted_bytes": letter.omitted_bytes,
+    }
+
+
+@app.command("list")
+def list_letters(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, max=LIST_MAXIMUM)] = LIST_DEFAULT,
+    cursor: Annotated[str | None, typer.Option(help="From the page before.")] = None,
+    json: Json = False,
+) -> None:
+    """List them, oldest first."""
+    settings = Settings.of(ctx, json)
+    page = run(settings, lambda hive: hive.dead.list(limit, cursor))
+    if settings.json:
+        print_json({"items": [described(letter) for letter in page.items], "cursor": page.cursor})
+        return
+    rows = [
+        {
+            "sequence": letter.sequence,
+            "at": letter.at,
+            "agent": letter.agent,
+            "operation": letter.operation,
+            "route": letter.route,
+            "error": f"{letter.error.name}: {letter.error.detail}",
+        }
+        for letter in page.items
+    ]
+    print_rows(rows)
+    if page.cursor:
+        Console().print(Text(f"more: hivemem dead list --cursor {page.cursor}"))
+
+
+@app.command()
+def show(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
+    """Show one, with its error and its body."""
+    settings = Settings.of(ctx, json)
+    letter = run(settings, lambda hive: hive.dead.get(sequence))
+    body = letter.data.decode("utf-8", "replace")
+    if settings.json:
+        print_json({**described(letter), "body": body})
+        return
+    console = Console()
+    console.print(pairs({**described(letter), "omitted_bytes": letter.omitted_bytes or None}))
+    console.print(cell(body), soft_wrap=True)
+
+
+@app.command()
+def replay(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
+    """Publish one again as it was, under its own id, and take it off the list."""
+    settings = Settings.of(ctx, json)
+    receipt = run(settings, lambda hive: hive.dead.replay(sequence))
+    if settings.json:
+        print_json(asdict(receipt))
+    else:
+        Console().print(Text(f"dead letter {sequence} is command {receipt.sequence} now, with id {receipt.message_id}"))
+
+
+@app.command()
+def discard(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
+    """Delete one for good."""
+    settings = Settings.of(ctx, json)
+    run(settings, lambda hive: hive.dead.discard(sequence))
+    if settings.json:
+        print_json({"discarded": sequence})
+    else:
+        Console().print(Text(f"dead letter {sequence} is discarded"))

@@ -1,0 +1,93 @@
+"""Fields of a request as options of a command line, read from the declaration of the operation."""
+
+import inspect
+import sys
+import types
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import orjson
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from rich.markup import escape
+
+JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
+_PLAIN: Final[dict[Any, type]] = {str: str, int: int, float: float, bool: bool, datetime: str}
+
+
+def options_of(model: type[BaseModel]) -> list[inspect.Parameter]:
+    """One option a field, required where the field is; those that are not given are not sent."""
+    return [_option(name, field) for name, field in model.model_fields.items()]
+
+
+def values_of(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as a body has them."""
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        value = given[name]
+        if value is None:
+            continue
+        kinds = _kinds(field.annotation)
+        values[name] = value if _plain(kinds) else read_json(value, _flag(name), text_too=str in kinds)
+    return values
+
+
+def read_json(text: str, option: str, *, text_too: bool = False) -> Any:
+    """A JSON value, from the command line or a file; free text only where the field takes text as well."""
+    source = text
+    if text.startswith("@"):
+        try:
+            source = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"{text[1:]} cannot be read: {error}", param_hint=option) from error
+    try:
+        return orjson.loads(source)
+    except orjson.JSONDecodeError as error:
+        if text_too:
+            return text
+        hint = "; text is JSON with quotes around it: '\"text\"'" if not source.lstrip().startswith(("{", "[")) else ""
+        raise typer.BadParameter(f"not JSON: {error}{hint}", param_hint=option) from error
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    kinds = _kinds(field.annotation)
+    plain = _plain(kinds)
+    kind = plain or str
+    choices = [str(choice) for choice in kinds if isinstance(choice, str)]
+    notes = [field.description or "", f"One of {', '.join(choices)}." if choices else "", "" if plain else JSON_HELP]
+    if not field.is_required() and field.default not in (None, False) and field.default_factory is None:
+        notes.append(f"{field.default} if left out.")
+    flags = [f"{_flag(name)}/--no-{_flag(name)[2:]}"] if kind is bool else [_flag(name)]
+    info = typer.Option(*flags, help=escape(" ".join(note for note in notes if note)), show_default=False)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if field.is_required() else None,
+        annotation=Annotated[kind if field.is_required() else kind | None, info],
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _plain(kinds: set[Any]) -> type | None:
+    """The type of a field that one word can hold; None where it takes JSON."""
+    if kinds and all(isinstance(kind, str) for kind in kinds):
+        return str
+    return _PLAIN.get(next(iter(kinds))) if len(kinds) == 1 else None
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """What a field may be, without the constraints and without None; a `Literal` is its values."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if origin is Literal:
+        return set(get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return {kind for member in get_args(annotation) if member is not type(None) for kind in _kinds(member)}
+    return {annotation}

@@ -1,0 +1,100 @@
+"""One subcommand an operation, made from the registry: nothing about an operation is written here."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from hivemem.cli.fields import options_of, values_of
+from hivemem.cli.rendering import pairs, print_json, print_model
+from hivemem.cli.settings import Json, Settings, run
+from hivemem_contracts.catalog import SERVICES
+from hivemem_contracts.operations import AnyOperation, ServiceContract
+
+MessageId = Annotated[
+    str | None,
+    typer.Option(help="The idempotency id: the same write with the same id is carried out once."),
+]
+Durable = Annotated[
+    bool, typer.Option("--durable", help="Leave it with the bus and print the receipt; a worker does it later.")
+]
+Route = Annotated[str | None, typer.Option(help="With --durable: commands of one route stay in order.")]
+
+
+def service_app(name: str) -> typer.Typer:
+    """The subcommands of a service."""
+    contract = next(service for service in SERVICES if service.name == name)
+    app = typer.Typer(
+        help=escape(contract.summary), add_completion=False, no_args_is_help=True, rich_markup_mode="rich"
+    )
+    for operation in contract:
+        _add(app, contract, operation)
+    return app
+
+
+def _add(app: typer.Typer, contract: ServiceContract, operation: AnyOperation) -> None:
+    word = operation.name.replace("_", "-")
+    errors = ", ".join(error.__name__ for error in operation.errors)
+    text = escape(operation.summary) + (f"\n\nFails with {errors}." if errors else "")
+    app.command(word, help=text)(_command(operation, f"hivemem {contract.name} {word}"))
+
+
+def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
+    def command(ctx: typer.Context, **given: Any) -> None:
+        settings = Settings.of(ctx, given.pop("json"))
+        body = values_of(operation.request, given)
+        if given.get("durable"):
+            publish(settings, operation, body, given)
+        else:
+            request(settings, operation, body, given, words)
+
+    own: dict[str, Any] = {"json": Json}
+    if operation.writes:
+        own |= {"message_id": MessageId, "durable": Durable}
+        if operation.route is None:
+            own["route"] = Route
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(name), annotation=annotation)
+        for name, annotation in own.items()
+    ]
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    parameters = [context, *options_of(operation.request), *options]
+    signature = inspect.Signature(parameters)
+    # What Typer reads the options from.
+    setattr(command, "__signature__", signature)  # noqa: B010 - functions declare no such attribute
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _default(name: str) -> bool | None:
+    return False if name in ("json", "durable") else None
+
+
+def request(
+    settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any], words: str
+) -> None:
+    """Ask, and show the reply."""
+    message_id = given.get("message_id")
+    reply = run(settings, lambda hive: hive.with_options(message_id=message_id).request(operation.full_name, body))
+    if settings.json:
+        print_json(reply)
+    else:
+        print_model(reply, words)
+
+
+def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
+    """Leave the command with the bus, and show the receipt."""
+    receipt = run(
+        settings,
+        lambda hive: hive.publish(
+            operation.full_name, body, route=given.get("route"), message_id=given.get("message_id")
+        ),
+    )
+    if settings.json:
+        print_json(asdict(receipt))
+    else:
+        Console().print(pairs(asdict(receipt)))

@@ -1,0 +1,30 @@
+"""Which versions are installed."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import typer
+from rich.console import Console
+
+from hivemem.cli.rendering import pairs, print_json
+from hivemem.cli.settings import Json, Settings
+
+PACKAGES = ("hivemem", "hivemem-contracts", "hivemem-embedded", "nats-py")
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def show(ctx: typer.Context, json: Json = False) -> None:
+    """Say which versions are installed."""
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    found["python"] = platform.python_version()
+    if Settings.of(ctx, json).json:
+        print_json(found)
+    else:
+        Console().print(pairs(found))

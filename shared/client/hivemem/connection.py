@@ -1,0 +1,365 @@
+"""The connection to NATS that a client and its copies share, and the only place that knows nats-py.
+
+Replies come back on one subject of the connection's own. They are handed to their callers in the read loop itself:
+no queue and no task stands between, which is what makes a request cheap.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, cast
+
+import nats.errors
+import orjson
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.subjects import encode_token
+
+log = logging.getLogger("hivemem")
+
+RECONNECT_WAIT_SECONDS: Final = 0.25
+PING_INTERVAL_SECONDS: Final = 10
+FLUSH_SECONDS: Final = 5.0
+PENDING_BYTES: Final = 16 * 1024 * 1024
+_HEADER_LINE_BYTES: Final = 4
+_HEADER_FRAME_BYTES: Final = 12
+
+
+class NoAnswer(Exception):
+    """One try of a request ended without an answer. `reason` is `no_responders`, `timeout` or `disconnected`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ClientClosed(RuntimeError):
+    """The client was used after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed")
+
+
+class Direct:
+    """Takes messages of a subscription in the read loop, where nats-py would resolve a future with the first one."""
+
+    def __init__(self, handle: Callable[[Msg], None]) -> None:
+        self._handle = handle
+
+    def cancelled(self) -> bool:
+        return False
+
+    def set_result(self, message: Msg) -> None:
+        try:
+            self._handle(message)
+        except Exception:  # an error here would end the read loop, and the connection with it
+            log.exception("a message on %s could not be handled", message.subject)
+
+
+def inbox_prefix(tenant: str, agent: str) -> str:
+    """The subject under which an agent gets its answers, and under which no other agent may subscribe."""
+    return f"_INBOX_{encode_token(tenant)}_{encode_token(agent)}"
+
+
+class Connection:
+    """Reconnects for as long as it takes, also where nats-py closes for good, as it does when credentials expire."""
+
+    def __init__(self, url: str, inbox: str, name: str, options: Mapping[str, Any]) -> None:
+        self.url = url
+        self.epoch = 0
+        """Grows with every new connection: what the server held in memory for the one before may be gone."""
+        self._inbox = inbox
+        self._name = name
+        self._options = options
+        self._client = Client()
+        self._reply_prefix = f"{inbox}.{new_id()}."
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._numbers = itertools.count(1)
+        self._up = asyncio.Event()
+        self._refused = asyncio.Event()
+        self._last_error: Exception | None = None
+        self._closed = False
+        self._ended = False
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._watchers: set[Callable[[], None]] = set()
+
+    async def open(self, timeout_seconds: float) -> None:
+        """Connect, or raise `Unavailable`; `Forbidden` where the server refuses the credentials."""
+        self._loop = asyncio.get_running_loop()
+        connecting = asyncio.ensure_future(self._connect())
+        refused = asyncio.ensure_future(self._refused.wait())
+        try:
+            await asyncio.wait((connecting, refused), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if connecting.done():
+                connecting.result()
+                return
+        except (OSError, nats.errors.Error) as error:
+            raise Unavailable(f"no connection to {shown_url(self.url)}: {error}", reason="disconnected") from error
+        finally:
+            refused.cancel()
+            if not connecting.done():
+                connecting.cancel()
+                await asyncio.gather(connecting, return_exceptions=True)
+        if self._refused.is_set():
+            raise Forbidden(f"{shown_url(self.url)} refuses these credentials: {self._last_error}")
+        cause = f": {self._last_error}" if self._last_error else ""
+        raise Unavailable(
+            f"no NATS server at {shown_url(self.url)} within {timeout_seconds:g} s{cause}; "
+            "start one with `hivemem up`, or see what is wrong with `hivemem doctor`",
+            reason="disconnected",
+            retry_after_ms=1000,
+        )
+
+    async def _connect(self) -> None:
+        client = Client()
+        settings: dict[str, Any] = {
+            "servers": self.url.split(","),
+            "name": self._name,
+            "inbox_prefix": self._inbox,
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": RECONNECT_WAIT_SECONDS,
+            "ping_interval": PING_INTERVAL_SECONDS,
+            "flush_timeout": FLUSH_SECONDS,
+            "pending_size": PENDING_BYTES,
+            "error_cb": self._on_error,
+            "disconnected_cb": self._on_disconnected,
+            "reconnected_cb": self._on_connected,
+            "closed_cb": self._on_closed,
+            **self._options,
+        }
+        await client.connect(**settings)
+        self._client = client
+        await self.subscribe(f"{self._reply_prefix}*", self._on_reply)
+        await self._on_connected()
+
+    async def close(self) -> None:
+        """Send what is still to be sent and close. Whoever waits for an answer gets `NoAnswer`."""
+        self._closed = True
+        if self._rebuilding is not None:
+            self._rebuilding.cancel()
+        await self._client.close()
+        self._ended = True
+        self._fail_waiting()
+        self._up.set()
+        self._wake_watchers()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def connected(self) -> bool:
+        return self._client.is_connected
+
+    @property
+    def client(self) -> Client:
+        """The nats-py client of this moment; a new one takes its place when the server closes it for good."""
+        return self._client
+
+    async def wait_connected(self, timeout_seconds: float) -> bool:
+        """Whether there is a connection, at once or within the time. Raises `ClientClosed`."""
+        if self.connected:
+            return True
+        if not self._closed:
+            self._up.clear()
+        try:
+            await asyncio.wait_for(self._up.wait(), timeout_seconds)
+        except TimeoutError:
+            return self.connected
+        if self._closed:
+            raise ClientClosed
+        return True
+
+    async def request(
+        self, subject: str, payload: bytes, headers: dict[str, str] | None, timeout_seconds: float
+    ) -> Msg:
+        """Send once and wait for one answer; `NoAnswer` without one, `TooLarge` past the server's limit."""
+        self._check(payload, headers)
+        token = str(next(self._numbers))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Msg] = loop.create_future()
+        timer = loop.call_later(timeout_seconds, _time_out, future)
+        self._waiting[token] = future
+        try:
+            await self._client.publish(subject, payload, self._reply_prefix + token, headers)
+            message = await future
+        except nats.errors.MaxPayloadError as error:
+            raise self._too_large(len(payload)) from error
+        except nats.errors.Error as error:
+            raise NoAnswer("disconnected") from error
+        finally:
+            timer.cancel()
+            self._waiting.pop(token, None)
+        if message.headers is not None and message.headers.get("Status") == "503":
+            raise NoAnswer("no_responders")
+        return message
+
+    async def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
+        """Send without waiting for anything. What cannot be sent is dropped."""
+        try:
+            await self._client.publish(subject, payload, reply)
+        except nats.errors.Error as error:
+            log.debug("not sent to %s: %r", subject, error)
+
+    async def subscribe(self, subject: str, handle: Callable[[Msg], None]) -> Callable[[], Awaitable[None]]:
+        """Call `handle` in the read loop for each message, until the function that this returns is awaited."""
+        if self._closed:
+            raise ClientClosed
+        # A future is what this parameter is for; `Direct` answers to the two methods that nats-py calls on it.
+        direct = cast("asyncio.Future[Msg]", Direct(handle))
+        try:
+            # nats-py does not say what its future is of.
+            subscription = await self._client.subscribe(subject, future=direct)  # pyright: ignore[reportUnknownMemberType]
+        except nats.errors.Error as error:
+            raise NoAnswer("disconnected") from error
+
+        async def unsubscribe() -> None:
+            try:
+                await subscription.unsubscribe()
+            except nats.errors.Error as error:
+                log.debug("no longer subscribed to %s: %r", subject, error)
+
+        return unsubscribe
+
+    def new_inbox(self) -> str:
+        return f"{self._inbox}.{new_id()}"
+
+    def watch(self, woken: Callable[[], None]) -> Callable[[], None]:
+        """Call `woken` whenever the connection is lost, is there again or is closed, until the result is called."""
+        self._watchers.add(woken)
+        return lambda: self._watchers.discard(woken)
+
+    def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run what nobody can wait for, from any thread, unless the event loop is gone already."""
+        if self._loop is None or self._loop.is_closed() or self._closed:
+            return
+
+        def start() -> None:
+            task = asyncio.ensure_future(work())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+        self._loop.call_soon_threadsafe(start)
+
+    def _check(self, payload: bytes, headers: dict[str, str] | None) -> None:
+        if self._closed:
+            raise ClientClosed
+        if not self.connected:
+            raise NoAnswer("disconnected")
+        size = len(payload)
+        # nats-py counts the body alone. The server counts the headers too, and closes the connection over it.
+        if headers:
+            size += _HEADER_FRAME_BYTES
+            for name, value in headers.items():
+                size += len(name) + len(value.encode()) + _HEADER_LINE_BYTES
+        if size > self._client.max_payload:
+            raise self._too_large(size)
+
+    def _too_large(self, size: int) -> TooLarge:
+        limit = self._client.max_payload
+        return TooLarge(
+            f"body: {size} bytes with its headers, the server takes {limit}", field="body", limit=limit, actual=size
+        )
+
+    def _on_reply(self, message: Msg) -> None:
+        future = self._waiting.get(message.subject[len(self._reply_prefix) :])
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    def _fail_waiting(self) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(NoAnswer("disconnected"))
+
+    def _wake_watchers(self) -> None:
+        for woken in tuple(self._watchers):
+            woken()
+
+    async def _on_connected(self) -> None:
+        self.epoch += 1
+        self._last_error = None
+        self._up.set()
+        self._wake_watchers()
+
+    async def _on_disconnected(self) -> None:
+        self._up.clear()
+        self._fail_waiting()
+        self._wake_watchers()
+
+    async def _on_closed(self) -> None:
+        if not self._closed and self._rebuilding is None:
+            log.warning("the server closed the connection for good; connecting anew")
+            self._rebuilding = asyncio.ensure_future(self._rebuild())
+
+    async def _rebuild(self) -> None:
+        while True:
+            await asyncio.sleep(RECONNECT_WAIT_SECONDS)
+            try:
+                await self._connect()
+            except (OSError, nats.errors.Error, NoAnswer) as error:
+                log.debug("not connected yet: %r", error)
+            else:
+                self._rebuilding = None
+                return
+
+    async def _on_error(self, error: Exception) -> None:
+        if self._ended:
+            # A reconnect can miss its cancellation when it fails at that very moment, and would go on for ever.
+            raise asyncio.CancelledError
+        self._last_error = error
+        if "authorization violation" in str(error).lower():
+            self._refused.set()
+        log.debug("connection: %r", error)
+
+
+class JetStreamError(Exception):
+    """What the JetStream API answered instead of a result."""
+
+    def __init__(self, code: int, err_code: int, description: str) -> None:
+        super().__init__(f"{description} ({err_code})")
+        self.code = code
+        self.err_code = err_code
+        self.description = description
+
+
+def jetstream_result(data: bytes) -> dict[str, Any]:
+    """The JSON object of an answer, or the `JetStreamError` in it."""
+    answer: Any = orjson.loads(data)
+    if not isinstance(answer, dict):
+        raise JetStreamError(500, 0, "the answer is no JSON object")
+    fields = cast("dict[str, Any]", answer)
+    error: dict[str, Any] | None = fields.get("error")
+    if error:
+        raise JetStreamError(
+            int(error.get("code", 500)), int(error.get("err_code", 0)), str(error.get("description", "no description"))
+        )
+    return fields
+
+
+async def jetstream(
+    connection: Connection, call: str, body: Mapping[str, Any] | None, timeout_seconds: float
+) -> dict[str, Any]:
+    """One call of the JetStream API, once. Raises `NoAnswer` or `JetStreamError`."""
+    payload = orjson.dumps(body) if body is not None else b""
+    message = await connection.request(f"$JS.API.{call}", payload, None, timeout_seconds)
+    return jetstream_result(message.data)
+
+
+def shown_url(url: str) -> str:
+    """Without the password."""
+    servers: list[str] = []
+    for server in url.split(","):
+        scheme, separator, rest = server.rpartition("://")
+        servers.append(f"{scheme}{separator}{rest.rpartition('@')[2]}")
+    return ",".join(servers)
+
+
+def _time_out(future: asyncio.Future[Msg]) -> None:
+    if not future.done():
+        future.set_exception(NoAnswer("timeout"))

@@ -1,0 +1,75 @@
+"""One ordered push consumer of the stream of changes, for as long as the server and the connection keep it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from hivemem.connection import Connection, jetstream
+from hivemem.delivery import Delivery
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.streams import CHANGES
+
+HEARTBEAT_SECONDS: Final = 1
+INACTIVE_SECONDS: Final = 10
+"""The server drops a consumer that nobody listens to after this."""
+
+_NANO: Final = 1_000_000_000
+
+
+class Consumer:
+    """What the server has for this reader, and what has come of it."""
+
+    def __init__(self, connection: Connection, delivery: Delivery, release: Callable[[], Awaitable[None]]) -> None:
+        self.delivery = delivery
+        self.name = f"feed-{new_id()}"
+        self._connection = connection
+        self._epoch = connection.epoch
+        self._release = release
+        self._unwatch = connection.watch(delivery.wake)
+
+    def is_lost(self, silence_seconds: float) -> bool:
+        """Whether messages are missing or none will come: a gap, another connection, no heartbeat."""
+        silent = asyncio.get_running_loop().time() - self.delivery.heard > silence_seconds
+        return self.delivery.lost or silent or self._epoch != self._connection.epoch or self._connection.closed
+
+    async def drop(self) -> None:
+        """Forget it, here and on the server if that can hear it."""
+        self._unwatch()
+        self.delivery.wake()
+        await self._release()
+        if self._connection.connected:
+            await self._connection.publish(f"$JS.API.CONSUMER.DELETE.{CHANGES}.{self.name}")
+
+    def abandon(self) -> None:
+        """`drop`, from where nothing can be awaited."""
+        self._connection.in_background(self.drop)
+
+
+async def make_consumer(
+    connection: Connection, filters: tuple[str, ...], start: dict[str, Any], after: int, timeout_seconds: float
+) -> Consumer:
+    """Raises `NoAnswer` or `JetStreamError`, and leaves nothing behind then."""
+    inbox = connection.new_inbox()
+    delivery = Delivery(after)
+    consumer = Consumer(connection, delivery, await connection.subscribe(inbox, delivery.take))
+    configuration: dict[str, Any] = {
+        "name": consumer.name,
+        "deliver_subject": inbox,
+        "ack_policy": "none",
+        "max_deliver": 1,
+        "replay_policy": "instant",
+        "flow_control": True,
+        "idle_heartbeat": HEARTBEAT_SECONDS * _NANO,
+        "inactive_threshold": INACTIVE_SECONDS * _NANO,
+        "mem_storage": True,
+        "num_replicas": 1,
+        "filter_subjects": list(filters),
+        **start,
+    }
+    body = {"stream_name": CHANGES, "config": configuration}
+    try:
+        await jetstream(connection, f"CONSUMER.CREATE.{CHANGES}.{consumer.name}", body, timeout_seconds)
+    except BaseException:
+        await consumer.drop()
+        raise
+    return consumer

@@ -1,0 +1,201 @@
+"""The dead letters: commands that could never succeed, whole, with the reason, to be read, replayed or discarded."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import orjson
+from nats.aio.msg import Msg
+
+from hivemem.calling import ask, error_from_headers
+from hivemem.connection import Connection, JetStreamError, jetstream_result
+from hivemem.cursor import nanoseconds
+from hivemem.options import CallOptions
+from hivemem.publishing import Prepared, Receipt, publish_prepared
+from hivemem_contracts.errors import (
+    HiveError,
+    Internal,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+    error_from_body,
+)
+from hivemem_contracts.identifiers import Time, time_from_microseconds
+from hivemem_contracts.limits import LIST_DEFAULT, LIST_MAXIMUM
+from hivemem_contracts.streams import DEAD, DEAD_BODY_OMITTED, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT, MESSAGE_ID
+from hivemem_contracts.subjects import decode_token, encode_token
+
+PAGE_BYTES: Final = 16 * 1024 * 1024
+_NO_SUCH_MESSAGE: Final = {10037, 10043, 10057}
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One message that was given up."""
+
+    sequence: int
+    """Its number among the dead letters."""
+    subject: str
+    """Where it was published to."""
+    agent: str
+    operation: str
+    """The full name, such as `sessions.append`."""
+    route: str | None
+    message_id: str
+    error: HiveError
+    """Why it was given up."""
+    data: bytes
+    """The body as it was published; empty where `omitted_bytes` says that it was too large to be kept."""
+    omitted_bytes: int
+    at: Time
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadPage:
+    """Some dead letters, oldest first; `cursor` asks for the next ones, None where there are no more."""
+
+    items: list[DeadLetter]
+    cursor: str | None
+
+
+class DeadLetters:
+    """The dead letters of one tenant. Only who may use the JetStream API of the server can reach them."""
+
+    def __init__(self, connection: Connection, tenant: str, options: CallOptions) -> None:
+        self._connection = connection
+        self._tenant = tenant
+        self._options = options
+        self._subjects = f"hive.dead.{encode_token(tenant)}."
+
+    async def list(self, limit: int = LIST_DEFAULT, cursor: str | None = None) -> DeadPage:
+        """A page, oldest first. Raises `InvalidRequest` and `Unavailable`."""
+        if not 1 <= limit <= LIST_MAXIMUM:
+            raise InvalidRequest(f"limit: from 1 to {LIST_MAXIMUM}, got {limit}", field="limit")
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+            raise InvalidRequest(f"cursor: {cursor!r} is not from a page before", field="cursor")
+        following = int(cursor or "1")
+        items: list[DeadLetter] = []
+        size = 0
+        while len(items) < limit and size < PAGE_BYTES:
+            message = await self._fetch({"seq": following, "next_by_subj": f"{self._subjects}>"})
+            if message is None:
+                return DeadPage(items, None)
+            letter = _letter(message)
+            items.append(letter)
+            size += len(letter.data)
+            following = letter.sequence + 1
+        return DeadPage(items, str(following))
+
+    async def get(self, sequence: int) -> DeadLetter:
+        """One dead letter. Raises `NotFound` and `Unavailable`."""
+        message = await self._fetch({"seq": sequence}) if sequence > 0 else None
+        if message is None or not _header(message, "Nats-Subject").startswith(self._subjects):
+            raise NotFound(f"there is no dead letter {sequence}", sequence=sequence)
+        return _letter(message)
+
+    async def replay(self, sequence: int) -> Receipt:
+        """Publish the original bytes to the original subject again, and discard the dead letter.
+
+        It keeps its message id, so a command that had been carried out after all is not carried out twice. Where the
+        bus still holds that id for a duplicate, `-replay-<sequence>` is added to it. If it fails again, it is a dead
+        letter again. Raises `NotFound`, `InvalidRequest` where it is no command or its body was not kept, `Overloaded`
+        and `Unavailable`; repeating is safe.
+        """
+        letter = await self.get(sequence)
+        if not letter.subject.startswith(f"hive.in.{encode_token(self._tenant)}.") or letter.route is None:
+            raise InvalidRequest(
+                f"dead letter {sequence} is no command: it came from {letter.subject}", field="sequence"
+            )
+        if letter.omitted_bytes:
+            raise InvalidRequest(
+                f"dead letter {sequence}: its body of {letter.omitted_bytes} bytes was too large to be kept",
+                field="sequence",
+            )
+        headers = {MESSAGE_ID: letter.message_id}
+        if letter.traceparent:
+            headers["traceparent"] = letter.traceparent
+        command = Prepared(f"dead letter {sequence}", letter.subject, letter.data, headers, letter.route)
+        receipt = await publish_prepared(self._connection, command, self._options)
+        if receipt.duplicate:
+            renamed = {**headers, MESSAGE_ID: f"{letter.message_id}-replay-{sequence}"}
+            receipt = await publish_prepared(self._connection, replace(command, headers=renamed), self._options)
+        await self._delete(sequence)
+        return receipt
+
+    async def discard(self, sequence: int) -> None:
+        """Delete a dead letter for good. Raises `NotFound` and `Unavailable`."""
+        await self.get(sequence)
+        await self._delete(sequence)
+
+    async def _fetch(self, query: dict[str, Any]) -> Msg | None:
+        subject = f"$JS.API.DIRECT.GET.{DEAD}"
+        message = await ask(
+            self._connection, subject, orjson.dumps(query), None, self._options, "reading the dead letters", _unread
+        )
+        return None if _header(message, "Status") == "404" else message
+
+    async def _delete(self, sequence: int) -> None:
+        subject = f"$JS.API.STREAM.MSG.DELETE.{DEAD}"
+        query = orjson.dumps({"seq": sequence})
+        await ask(
+            self._connection, subject, query, None, self._options, f"discarding dead letter {sequence}", _undeleted
+        )
+
+
+def _unread(message: Msg) -> HiveError | None:
+    status = _header(message, "Status")
+    if status in ("", "404"):
+        return None
+    return Internal(f"{DEAD}: {status} {_header(message, 'Description')}")
+
+
+def _undeleted(message: Msg) -> HiveError | None:
+    try:
+        jetstream_result(message.data)
+    except JetStreamError as error:
+        # Somebody else, or an earlier try of the same call, has deleted it.
+        if error.err_code in _NO_SUCH_MESSAGE:
+            return None
+        return Unavailable(f"{DEAD}: {error}") if error.code >= 500 else Internal(f"{DEAD}: {error}")
+    return None
+
+
+def _letter(message: Msg) -> DeadLetter:
+    tokens = _header(message, "Nats-Subject").split(".")
+    original = _header(message, DEAD_SUBJECT)
+    parts = original.split(".")
+    return DeadLetter(
+        sequence=int(_header(message, "Nats-Sequence")),
+        subject=original,
+        agent=_text(tokens[3]) if len(tokens) > 3 else "",
+        operation=".".join(tokens[4:6]),
+        route=_text(parts[6]) if len(parts) == 7 and parts[1] == "in" else None,
+        message_id=_header(message, DEAD_MESSAGE_ID),
+        error=_error(message),
+        data=message.data,
+        omitted_bytes=int(_header(message, DEAD_BODY_OMITTED) or "0"),
+        at=time_from_microseconds(nanoseconds(_header(message, "Nats-Time-Stamp")) // 1000),
+        traceparent=_header(message, "traceparent") or None,
+    )
+
+
+def _text(token: str) -> str:
+    """A dead letter may be dead because of its subject."""
+    try:
+        return decode_token(token)
+    except InvalidRequest:
+        return token
+
+
+def _error(message: Msg) -> HiveError:
+    try:
+        body: Any = orjson.loads(_header(message, DEAD_ERROR))
+    except orjson.JSONDecodeError:
+        return error_from_headers(message.headers or {})
+    if isinstance(body, dict):
+        return error_from_body(cast("dict[str, Any]", body))
+    return error_from_headers(message.headers or {})
+
+
+def _header(message: Msg, name: str) -> str:
+    return (message.headers or {}).get(name, "")

@@ -1,0 +1,120 @@
+"""What the server pushes for one feed, kept in order until it is read."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from nats.aio.msg import Msg
+
+BUFFERED_MESSAGES: Final = 65_536
+BUFFERED_BYTES: Final = 64 * 1024 * 1024
+"""The server stops at 32 MB that flow control has not confirmed, so these are reached by very small changes alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """One message of the stream."""
+
+    sequence: int
+    subject: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FlowControl:
+    """The server goes on once `subject` is answered, which is done when everything before it was read."""
+
+    subject: str
+
+
+class Delivery:
+    """Takes the messages of one consumer. Whatever is not the next one in its count is refused, and `lost` says so."""
+
+    def __init__(self, after: int) -> None:
+        self.received = after
+        """The stream sequence of the last message that was taken."""
+        self.jumped = False
+        """Whether sequences were left out since `settle`: filtered out, erased, or removed before they were sent."""
+        self.lost = False
+        self.heard = asyncio.get_running_loop().time()
+        self._items: deque[Pushed | FlowControl] = deque()
+        self._bytes = 0
+        self._count = 0
+        self._lagging = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def take(self, message: Msg) -> None:
+        """Handle one message of the subscription, in the read loop."""
+        self.heard = asyncio.get_running_loop().time()
+        headers = message.headers
+        if headers is not None and headers.get("Status") == "100":
+            self._control(message, headers)
+        elif not self.lost:
+            self._push(message)
+        self.wake()
+
+    def _push(self, message: Msg) -> None:
+        tokens = message.reply.split(".")
+        # With a domain the reply subject has two tokens more in front.
+        start = 5 if len(tokens) == 9 else 7
+        count = int(tokens[start + 1])
+        full = len(self._items) >= BUFFERED_MESSAGES or self._bytes >= BUFFERED_BYTES
+        if count != self._count + 1 or full:
+            self.lost = True
+            return
+        sequence = int(tokens[start])
+        if sequence != self.received + 1:
+            self.jumped = True
+        self._count = count
+        self.received = sequence
+        self._lagging = tokens[start + 3] != "0"
+        self._bytes += len(message.data)
+        self._items.append(Pushed(self.received, message.subject, message.data))
+
+    def _control(self, message: Msg, headers: dict[str, str]) -> None:
+        if message.reply:
+            self._items.append(FlowControl(message.reply))
+            return
+        if (stalled := headers.get("Nats-Consumer-Stalled")) is not None:
+            self._items.append(FlowControl(stalled))
+        if int(headers.get("Nats-Last-Consumer", "0")) > self._count:
+            self.lost = True
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether something may have been removed before it was sent: the server is behind, and left something out."""
+        return self.jumped and self._lagging
+
+    def settle(self) -> int:
+        """Forget what was left out so far; answers the sequence up to which that was."""
+        self.jumped = False
+        return self.received
+
+    def next(self) -> Pushed | FlowControl | None:
+        """The oldest item that was not read yet."""
+        if not self._items:
+            return None
+        item = self._items.popleft()
+        if isinstance(item, Pushed):
+            self._bytes -= len(item.data)
+        return item
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Until something came, or the time is over."""
+        if self._items or self.lost:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(timeout_seconds, self.wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None

@@ -1,0 +1,280 @@
+"""The feed of changes: an ordered push consumer that is made anew whenever it is lost, from where its reader is."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import pydantic
+from pydantic import Field
+
+from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
+from hivemem.consumer import Consumer, make_consumer
+from hivemem.cursor import Cursor, StreamState
+from hivemem.delivery import FlowControl, Pushed
+from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
+from hivemem.options import CallOptions
+from hivemem_contracts.changes import Change
+from hivemem_contracts.errors import InvalidRequest, Unavailable
+from hivemem_contracts.identifiers import format_time, microseconds_from_time
+from hivemem_contracts.streams import CHANGES
+from hivemem_contracts.subjects import change_filters, change_prefix
+
+log = logging.getLogger("hivemem")
+
+SILENCE_SECONDS: Final = 2.5
+"""Without a word from the consumer for so long it is taken for lost; it has a heartbeat a second."""
+
+RETRY_SECONDS: Final = 0.25
+VERIFY_SECONDS: Final = 1.0
+
+
+def prefix(entity: str, *parts: str, key: str | None = None) -> str:
+    """What `changes` takes to follow one thing: `prefix("event", "any id")`, `prefix("state", "user", "alice")`.
+
+    Each part is free text and is escaped. Fewer parts follow everything below them.
+    """
+    return change_prefix(entity, *parts, key=key)
+
+
+class Received(Change):
+    """A change as it came from the feed."""
+
+    sequence: int = Field(default=0, description="Its place in the stream; it grows along the feed, with gaps.")
+    subject: str = Field(default="", description="Where it was announced.")
+    cursor: str = Field(default="", description="Opaque: `hive.changes(since=…)` goes on after this change.")
+
+
+class Feed:
+    """Changes in the order of the stream, each once, over lost connections and restarts of the server.
+
+    An async iterator for one reader, which ends when it or its client is closed. Use it as a context manager, or call
+    `close`, so that the server forgets it at once. While nobody reads, the server holds back what comes: at most 64 MiB
+    wait here. Raises a `FeedError` where changes were missed, and `Unavailable` where the feed cannot be opened within
+    `timeout_seconds`; once open, it waits for the server for as long as it takes.
+    """
+
+    _consumer: Consumer | None = None
+
+    def __init__(
+        self,
+        connection: Connection,
+        tenant: str,
+        prefix: str | None,
+        since: str | datetime,
+        on_gap: Literal["raise", "skip"],
+        options: CallOptions,
+    ) -> None:
+        self._connection = connection
+        self._filters = change_filters(tenant, prefix)
+        self._since = _start_of(since)
+        self._skips = on_gap == "skip"
+        self._options = options
+        self._created: int | None = self._since.created if isinstance(self._since, Cursor) else None
+        self._after: int | None = self._since.sequence if isinstance(self._since, Cursor) else None
+        self._verified_at = 0.0
+        self._verified_up_to = 0
+        self._opened = False
+        self._closed = False
+
+    @property
+    def cursor(self) -> str | None:
+        """After the last change that was read, or where the feed began.
+
+        None before the feed is open, and until the first change where it began at a time.
+        """
+        if self._created is None or self._after is None:
+            return None
+        return str(Cursor(self._created, self._after))
+
+    async def open(self) -> None:
+        """Begin now: from here on nothing is missed. Iterating opens by itself."""
+        if self._opened:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.timeout_seconds
+        while True:
+            try:
+                await self._begin()
+            except (NoAnswer, JetStreamError) as error:
+                if loop.time() + RETRY_SECONDS >= deadline:
+                    raise _not_opened(error) from error
+                await self._pause()
+            else:
+                self._opened = True
+                return
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Received:
+        try:
+            while not self._closed:
+                consumer = self._consumer
+                if consumer is not None and consumer.delivery.doubtful:
+                    await self._verify(consumer)
+                item = consumer.delivery.next() if consumer is not None else None
+                if isinstance(item, Pushed):
+                    change = self._read(item)
+                    if change is not None:
+                        return change
+                elif isinstance(item, FlowControl):
+                    await self._connection.publish(item.subject)
+                else:
+                    await self._wait()
+        except ClientClosed:
+            await self.close()
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Stop, and let the server forget the consumer. A reader that waits is done."""
+        self._closed = True
+        await self._drop()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        # A bare `async for` that was left early: nobody else could close the feed.
+        if self._consumer is not None:
+            self._consumer.abandon()
+
+    def _read(self, item: Pushed) -> Received | None:
+        assert self._created is not None, "an open feed knows its stream"
+        self._after = item.sequence
+        cursor = str(Cursor(self._created, item.sequence))
+        try:
+            change = Received.model_validate_json(item.data)
+        except pydantic.ValidationError as error:
+            detail = f"sequence {item.sequence} on {item.subject} is no change: {error.errors()[0]['msg']}"
+            gap = UnreadableChange(detail, resume=cursor, sequence=item.sequence, subject=item.subject)
+            self._gap(gap, error)
+            return None
+        # Set past the validation, which would cost a second pass. The body cannot forge them: they come after it.
+        object.__setattr__(change, "sequence", item.sequence)
+        object.__setattr__(change, "subject", item.subject)
+        object.__setattr__(change, "cursor", cursor)
+        return change
+
+    async def _wait(self) -> None:
+        """Nothing is buffered: open, recover, or wait for a word of the server."""
+        consumer = self._consumer
+        if not self._opened:
+            await self.open()
+        elif consumer is None or consumer.is_lost(SILENCE_SECONDS):
+            try:
+                await self._begin()
+            except (NoAnswer, JetStreamError) as error:
+                log.debug("the feed waits for the server: %r", error)
+                await self._pause()
+        else:
+            await consumer.delivery.wait(SILENCE_SECONDS)
+
+    async def _pause(self) -> None:
+        if await self._connection.wait_connected(RETRY_SECONDS):
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _begin(self) -> None:
+        """Make a consumer from where the reader is."""
+        await self._drop()
+        stream = await self._stream()
+        self._place(stream)
+        if self._after is None:
+            assert isinstance(self._since, datetime), "only a start by time has no sequence"
+            start: dict[str, Any] = {"deliver_policy": "by_start_time", "opt_start_time": format_time(self._since)}
+            after = stream.last
+        else:
+            start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self._after + 1}
+            after = self._after
+        seconds = self._options.attempt_seconds
+        self._consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
+
+    def _place(self, stream: StreamState) -> None:
+        """Find the place of the reader in the stream as it is now, or say what is missing."""
+        beginning = stream.first - 1
+        behind = self._after is not None and self._after > stream.last
+        if self._created is not None and (self._created != stream.created or behind):
+            what = "lost its end" if self._created == stream.created else "was made anew"
+            self._gap(
+                FeedRecreated(
+                    f"the stream of changes {what}; it now ends at sequence {stream.last}",
+                    resume=str(Cursor(stream.created, beginning)),
+                    last=stream.last,
+                )
+            )
+            self._after = beginning
+        elif self._after is not None:
+            if self._after < beginning:
+                self._truncated(self._after, stream)
+                self._after = beginning
+        elif isinstance(self._since, datetime):
+            if stream.first > 1 and microseconds_from_time(self._since) * 1000 < stream.first_at:
+                self._truncated(0, stream)
+        else:
+            self._after = beginning if self._since == "start" else stream.last
+        self._created = stream.created
+
+    def _truncated(self, after: int, stream: StreamState) -> None:
+        resume = str(Cursor(stream.created, stream.first - 1))
+        self._gap(FeedTruncated(after + 1, stream.first, resume))
+
+    def _gap(self, error: FeedError, cause: Exception | None = None) -> None:
+        if not self._skips:
+            raise error from cause
+        log.warning("the feed goes on over a gap: %s", error.detail)
+
+    async def _verify(self, consumer: Consumer) -> None:
+        """While the server is ahead, see that retention has not overtaken it.
+
+        A push consumer passes over what was removed before it was sent, without a word. That can only be where the
+        sequence jumped, and at most so far as the stream has lost its beginning.
+        """
+        now = asyncio.get_running_loop().time()
+        if now - self._verified_at < VERIFY_SECONDS:
+            return
+        self._verified_at = now
+        received = consumer.delivery.settle()
+        try:
+            stream = await self._stream()
+        except (NoAnswer, JetStreamError) as error:
+            log.debug("the feed could not verify its place: %r", error)
+            consumer.delivery.jumped = True
+            return
+        before, self._verified_up_to = self._verified_up_to, max(received, stream.first - 1)
+        if stream.created == self._created and stream.first - 1 > before:
+            self._truncated(before, stream)
+
+    async def _stream(self) -> StreamState:
+        info = await jetstream(self._connection, f"STREAM.INFO.{CHANGES}", None, self._options.attempt_seconds)
+        return StreamState.of(info)
+
+    async def _drop(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.drop()
+
+
+def _start_of(since: str | datetime) -> Literal["now", "start"] | Cursor | datetime:
+    if isinstance(since, datetime):
+        if since.tzinfo is None:
+            raise InvalidRequest("since: a time needs its offset from UTC", field="since")
+        return since.astimezone(UTC)
+    if since == "now":
+        return "now"
+    return "start" if since == "start" else Cursor.parse(since)
+
+
+def _not_opened(error: NoAnswer | JetStreamError) -> Unavailable:
+    return Unavailable(
+        f"the feed cannot be opened: {error}; `hivemem doctor` says what is missing",
+        reason=error.reason if isinstance(error, NoAnswer) else "refused",
+        retry_after_ms=1000,
+    )

@@ -1,0 +1,197 @@
+"""The client: what an agent holds to use the fleet."""
+
+import dataclasses
+from collections.abc import Generator, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict, Unpack, cast, overload
+
+import pydantic
+from pydantic import BaseModel
+
+from hivemem.calling import ask
+from hivemem.connection import Connection, inbox_prefix
+from hivemem.dead import DeadLetters
+from hivemem.feed import Feed
+from hivemem.methods import BoundCommand
+from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
+from hivemem.publishing import (
+    PIPELINE_PENDING,
+    Body,
+    Pipeline,
+    Receipt,
+    build_body,
+    encode_body,
+    find_operation,
+    prepare,
+    publish_prepared,
+    write_headers,
+)
+from hivemem.services import Sessions
+from hivemem_contracts.errors import Internal, InvalidRequest
+from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.subjects import request_subject
+
+
+class OptionFields(TypedDict, total=False):
+    """The fields of `CallOptions`, for `with_options`."""
+
+    timeout_seconds: float
+    attempt_seconds: float
+    retries: int
+    message_id: str | None
+    traceparent: str | None
+
+
+class Hive:
+    """One agent of one tenant, connected to the fleet. Made by `connect`; safe to use from many tasks at once.
+
+    `hive.sessions.append(session_id=…, event=…)` sends a request and answers its reply. Each operation raises the
+    errors of its declaration, and any can raise `InvalidRequest`, `Forbidden`, `TooLarge`, `Overloaded`, `Internal` and
+    `Unavailable`. What is retryable was retried until the deadline before it is raised. A write whose answer got lost
+    may have been carried out all the same: repeat it with the same `message_id`, and it is carried out once.
+    """
+
+    def __init__(self, connection: Connection, tenant: str, agent: str, options: CallOptions) -> None:
+        self.connection = connection
+        self.tenant = tenant
+        self.agent = agent
+        self.options = options
+        self.sessions = Sessions(self)
+        self._subjects: dict[AnyOperation, str] = {}
+
+    def with_options(self, **options: Unpack[OptionFields]) -> "Hive":
+        """The same connection with other options for the calls made through the copy."""
+        return Hive(self.connection, self.tenant, self.agent, dataclasses.replace(self.options, **options))
+
+    async def send(self, operation: Operation[..., Any, ReplyT], fields: dict[str, Any], /) -> ReplyT:
+        """What the typed methods do: check the fields, send the request, read the reply."""
+        return await self._request(operation, build_body(operation, fields))
+
+    async def request(self, operation: str, body: Body) -> BaseModel:
+        """An operation by its full name, such as `sessions.append`: the reply, or the operation's errors."""
+        found = find_operation(operation)
+        return cast("BaseModel", await self._request(found, build_body(found, body)))
+
+    async def _request(self, operation: Operation[..., Any, ReplyT], body: BaseModel) -> ReplyT:
+        subject = self._subjects.get(operation)
+        if subject is None:
+            subject = request_subject(self.tenant, self.agent, operation.service, operation.name)
+            self._subjects[operation] = subject
+        options = self.options
+        headers: dict[str, str] | None = None
+        if operation.writes:
+            headers = write_headers(options.message_id, options)
+        elif options.traceparent:
+            headers = {"traceparent": options.traceparent}
+        message = await ask(self.connection, subject, encode_body(body), headers, options, operation.full_name)
+        try:
+            return operation.reply.model_validate_json(message.data)
+        except pydantic.ValidationError as error:
+            detail = f"{operation.full_name}: the reply is not of a version that this client knows: {error}"
+            raise Internal(detail) from error
+
+    @overload
+    async def publish(
+        self, command: BoundCommand[Fields, RequestT, ReplyT], /, *args: Fields.args, **fields: Fields.kwargs
+    ) -> Receipt: ...
+    @overload
+    async def publish(
+        self, command: str, body: Body, /, *, route: str | None = None, message_id: str | None = None
+    ) -> Receipt: ...
+    async def publish(self, command: Any, /, *args: Any, **fields: Any) -> Receipt:
+        """Leave a write with the bus, and wait until it is on disk there; a worker carries it out later.
+
+        `await hive.publish(hive.sessions.append, session_id=…, event=…)`, or by name and body:
+        `await hive.publish("sessions.append", {…})`. Commands of one route (the session) are carried out in the order
+        in which they were published. Raises `InvalidRequest`, `TooLarge`, `Overloaded` where the bus stayed full, and
+        `Unavailable`; after that the command may still arrive, so repeat it with the same message id.
+        """
+        prepared = prepare(self, command, args, fields)
+        return await publish_prepared(self.connection, prepared, self.options)
+
+    def pipeline(self, max_pending: int = PIPELINE_PENDING) -> Pipeline:
+        """Publish many commands with up to `max_pending` not yet acknowledged; `publish` waits while it is full."""
+        if self.options.message_id is not None:
+            raise InvalidRequest("message_id: a pipeline takes many commands, and each has its own", field="message_id")
+        return Pipeline(self, max_pending)
+
+    def changes(
+        self,
+        prefix: str | None = None,
+        *,
+        since: str | datetime = "now",
+        on_gap: Literal["raise", "skip"] = "raise",
+    ) -> Feed:
+        """The changes of the tenant, or those at and below a prefix, as they are committed; it has no end.
+
+        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`. `since` is `"now"`, `"start"`,
+        a time, or the `cursor` of a change, after which it goes on. `"now"` is the moment at which the feed opens: with
+        `async with hive.changes() as feed`, or at the first step of a bare `async for`. `on_gap="skip"` goes on from
+        what there is, and logs a warning, where otherwise `FeedTruncated`, `FeedRecreated` or `UnreadableChange` is
+        raised.
+        """
+        return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
+
+    @property
+    def dead(self) -> DeadLetters:
+        """The tenant's commands that could never succeed."""
+        return DeadLetters(self.connection, self.tenant, self.options)
+
+    async def close(self) -> None:
+        """Close the connection, for all copies of this client."""
+        await self.connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Connecting:
+    """What `connect` answers: await it for a client, or enter it with `async with`, which also closes."""
+
+    def __init__(self, hive: Hive, timeout_seconds: float) -> None:
+        self._hive = hive
+        self._timeout_seconds = timeout_seconds
+
+    async def _open(self) -> Hive:
+        await self._hive.connection.open(self._timeout_seconds)
+        return self._hive
+
+    def __await__(self) -> Generator[Any, None, Hive]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Hive:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._hive.close()
+
+
+def connect(
+    url: str = DEFAULT_URL,
+    *,
+    tenant: str = DEFAULT_TENANT,
+    agent: str = DEFAULT_AGENT,
+    connect_timeout_seconds: float = 5.0,
+    nats_options: Mapping[str, Any] | None = None,
+    **options: Unpack[OptionFields],
+) -> Connecting:
+    """Connect to the fleet: `hive = await connect(…)`, or `async with connect(…) as hive`.
+
+    `url` is one NATS server or several, separated by commas; a user and a password may stand in it. `nats_options` are
+    handed to nats-py as they are: `user_credentials`, `nkeys_seed`, `tls` and the like. The rest are the options of
+    every call, see `CallOptions`. Raises `Unavailable` where no server answers in time and `Forbidden` where it refuses
+    the credentials. Once connected, the client reconnects by itself for as long as it takes.
+    """
+    for name, value in (("tenant", tenant), ("agent", agent)):
+        if not value:
+            raise InvalidRequest(f"{name}: it may not be empty", field=name)
+    connection = Connection(url, inbox_prefix(tenant, agent), f"hivemem {agent}", nats_options or {})
+    return Connecting(Hive(connection, tenant, agent, CallOptions(**options)), connect_timeout_seconds)

@@ -1,0 +1,36 @@
+"""How long a call may take and how often it is tried: the defaults of a client, changed per call by a bound copy."""
+
+from dataclasses import dataclass
+from typing import Final
+
+DEFAULT_URL: Final = "nats://127.0.0.1:4222"
+DEFAULT_TENANT: Final = "default"
+DEFAULT_AGENT: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """What holds for one call."""
+
+    timeout_seconds: float = 15.0
+    """The deadline of the whole call, with all its tries."""
+
+    attempt_seconds: float = 5.0
+    """How long one try waits for its answer before the same request is sent again."""
+
+    retries: int = 100
+    """How many tries may follow the first one, within the deadline."""
+
+    message_id: str | None = None
+    """The idempotency id of a write. A fresh one for each call unless this names one."""
+
+    traceparent: str | None = None
+    """The W3C trace context that the call belongs to."""
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds <= 0 or self.attempt_seconds <= 0:
+            raise ValueError("timeout_seconds and attempt_seconds are more than zero")
+        if self.retries < 0:
+            raise ValueError("retries is zero or more")
+        if self.message_id is not None and not (self.message_id and self.message_id.strip().isprintable()):
+            raise ValueError("message_id has at least one character, and no control characters")

@@ -1,0 +1,129 @@
+"""The things that the suite keeps: small, but with every feature that an entity can declare."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hivemem_contracts.subjects import Address
+from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Entity, Index, Scalar, Stamp
+
+
+def _announced(stamp: Stamp, operation: str) -> tuple[Announcement, ...]:
+    previous = stamp.version - 1 or None
+    return (Announcement(stamp.entity, operation, Address((stamp.id,)), stamp.id, stamp.version, previous, None),)
+
+
+def _written(record: object, stamp: Stamp) -> tuple[Announcement, ...]:
+    return _announced(stamp, "written")
+
+
+def _erased(stamp: Stamp) -> tuple[Announcement, ...]:
+    return _announced(stamp, "erased")
+
+
+@dataclass(frozen=True, slots=True)
+class NoteHead:
+    """A sum over the note's records: `total` and `trail` are wrong as soon as one is lost, doubled or out of order."""
+
+    text: str
+    board: str | None
+    shade: str
+    rank: int
+    pinned: bool
+    total: int
+    trail: str
+    position: int
+    body: Any
+    created_at: int
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteEdited:
+    """What is None stays as it was. A line written into the note has a position, a mere setting has none."""
+
+    text: str | None = None
+    board: str | None = None
+    shade: str | None = None
+    rank: int | None = None
+    pinned: bool | None = None
+    add: int = 0
+    position: int | None = None
+    author: str | None = None
+    topic: str | None = None
+    body: Any = None
+
+
+_EMPTY = NoteHead("", None, "plain", 0, False, 0, "", 0, None, 0, 0)
+TRAIL_CHARACTERS = 60
+
+
+def _evolve_note(head: NoteHead | None, record: NoteEdited, stamp: Stamp) -> NoteHead:
+    before = head or replace(_EMPTY, created_at=stamp.at)
+    given = {
+        name: value
+        for name in ("text", "board", "shade", "rank", "pinned", "position", "body")
+        if (value := getattr(record, name)) is not None
+    }
+    trail = f"{before.trail}{stamp.version}+{record.add};"[-TRAIL_CHARACTERS:]
+    return replace(before, **given, total=before.total + record.add, trail=trail, changed_at=stamp.at)
+
+
+def _note_fields(head: NoteHead) -> Mapping[str, Scalar]:
+    return {
+        "board": head.board,
+        "shade": head.shade,
+        "rank": head.rank,
+        "text": head.text,
+        "pinned": head.pinned,
+        "total": head.total,
+        "changed_at": head.changed_at,
+    }
+
+
+NOTE: Entity[NoteHead, NoteEdited] = Entity(
+    name="note",
+    head=NoteHead,
+    record=NoteEdited,
+    evolve=_evolve_note,
+    announce=_written,
+    announce_erased=_erased,
+    indexed=_note_fields,
+    indexes=(
+        Index("by_board", ("board",), "rank"),
+        Index("pinned", ("board",), "changed_at", only="pinned"),
+        Index("by_text", ("board", "shade"), "text", covering=("total",)),
+        Index("recent", (), "changed_at"),
+    ),
+    position=lambda record: record.position,
+    tag_fields=("author", "topic"),
+    tags=lambda record: {"author": record.author, "topic": record.topic},
+    snapshot_every=4,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CounterHead:
+    value: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSet:
+    value: int
+    name: str = ""
+
+
+COUNTER: Entity[CounterHead, CounterSet] = Entity(
+    name="counter",
+    head=CounterHead,
+    record=CounterSet,
+    evolve=lambda _head, record, _stamp: CounterHead(record.value, record.name),
+    announce=_written,
+    announce_erased=_erased,
+    indexed=lambda head: {"name": head.name, "value": head.value},
+    indexes=(Index("by_name", ("name",), "value"),),
+    snapshot_every=1,
+)
+
+ENTITIES: tuple[AnyEntity, ...] = (NOTE, COUNTER)

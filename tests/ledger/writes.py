@@ -1,0 +1,124 @@
+"""Writes that the tests commit. Each is a pure decision on the entities of the suite."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hivemem_contracts.errors import NotFound, RevisionConflict
+from hivemem_runtime.ledger.entity import Entity, HeadT, RecordT
+from hivemem_runtime.ledger.port import Append, Decision, Heads, Write
+
+from .entities import COUNTER, NOTE, CounterSet, NoteEdited
+
+TENANT = "acme"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a write says of itself, beside what it decides."""
+
+    tenant: str = TENANT
+    actor: str = "ada"
+    request_id: str | None = None
+    once: str | None = None
+    cause: str | None = None
+    traceparent: str | None = None
+
+
+def write(
+    entity: Entity[HeadT, RecordT], id: str, decide: Callable[[Heads, int], Decision], told: Told | None = None
+) -> Write:
+    told = told or Told()
+    return Write(
+        tenant=told.tenant,
+        actor=told.actor,
+        entity=entity,
+        id=id,
+        decide=decide,
+        request_id=told.request_id,
+        once=told.once,
+        cause=told.cause,
+        traceparent=told.traceparent,
+    )
+
+
+def check_version(heads: Heads, entity: Entity[HeadT, RecordT], id: str, expected: int | None) -> None:
+    head = heads(entity, id)
+    actual = 0 if head is None or head.value is None else head.version
+    if expected is not None and expected != actual:
+        raise RevisionConflict(f"{id}: expected {expected}, is {actual}", expected=expected, actual=actual)
+
+
+def edit(
+    id: str,
+    text: str | None = None,
+    /,
+    *,
+    line: bool = False,
+    at_version: bool = False,
+    expect: int | None = None,
+    told: Told | None = None,
+    **fields: Any,
+) -> Write:
+    """Edit a note. With `line` the record has the note's next position, with `at_version` its version as one."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        check_version(heads, NOTE, id, expect)
+        head = heads(NOTE, id)
+        record = NoteEdited(text=text, **fields)
+        if line:
+            last = head.value.position if head and head.value else 0
+            record = replace(record, position=last + 1)
+        elif at_version:
+            record = replace(record, position=head.version + 1 if head else 1)
+        return [Append(NOTE, id, record)]
+
+    return write(NOTE, id, decide, told)
+
+
+def count(id: str, by: int = 1, *, name: str = "", expect: int | None = None, told: Told | None = None) -> Write:
+    """Read the counter and write the sum: an update is lost as soon as one decision saw an old head."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        check_version(heads, COUNTER, id, expect)
+        return [Append(COUNTER, id, CounterSet(value_of(heads, id) + by, name))]
+
+    return write(COUNTER, id, decide, told)
+
+
+def value_of(heads: Heads, id: str) -> int:
+    head = heads(COUNTER, id)
+    return head.value.value if head and head.value else 0
+
+
+def transfer(source: str, target: str, amount: int, *, told: Told | None = None) -> Write:
+    """Take from one counter and give to another, or refuse."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        held = value_of(heads, source)
+        if held < amount:
+            raise NotFound(f"{source} has {held}", held=held)
+        return [
+            Append(COUNTER, source, CounterSet(held - amount)),
+            Append(COUNTER, target, CounterSet(value_of(heads, target) + amount)),
+        ]
+
+    return write(COUNTER, source, decide, told)
+
+
+def note_and_count(note: str, counter: str, text: str, *, told: Told | None = None) -> Write:
+    """A line in a note that also counts: two kinds of things in one step."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        head = heads(NOTE, note)
+        return [
+            Append(NOTE, note, NoteEdited(text=text, add=1, position=head.version + 1 if head else 1, author="both")),
+            Append(COUNTER, counter, CounterSet(value_of(heads, counter) + 1)),
+        ]
+
+    return write(NOTE, note, decide, told)
+
+
+def nothing(id: str, *, told: Told | None = None) -> Write:
+    """A decision that finds nothing to do."""
+    return write(COUNTER, id, lambda _heads, _now: [], told)
