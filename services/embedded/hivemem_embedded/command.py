@@ -12,8 +12,7 @@ from hivemem_contracts.errors import HiveError
 from hivemem_embedded.fleet import DEFAULT_HTTP_PORT, DEFAULT_NATS_PORT, Fleet, FolderInUse, PortTaken
 from hivemem_embedded.nats_server import ServerFailed
 from hivemem_runtime import logs, loop
-from hivemem_runtime.bus.connection import ServerTooOld
-from hivemem_runtime.settings import SettingsError
+from hivemem_runtime.worker import UNFIT
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -38,7 +37,7 @@ def up(
     logs.configure(levels[log_level], "console" if sys.stderr.isatty() else "json")
     try:
         loop.run(_run(Fleet(data, nats_port, http_port)))
-    except (FolderInUse, PortTaken, ServerFailed, ServerTooOld, SettingsError, HiveError, OSError) as error:
+    except (*UNFIT, FolderInUse, PortTaken, ServerFailed, HiveError, OSError) as error:
         typer.echo(f"hivemem up: {error}", err=True)
         raise typer.Exit(1) from error
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ log = structlog.get_logger("hivemem.nats")
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 0.01
+LEFTOVER_POLLS: Final = 200
 RESTART_SECONDS: Final = 0.2
 MAX_PAYLOAD: Final = "8MB"
 MAX_FILE_STORE: Final = "8GB"
@@ -92,7 +95,8 @@ class NatsServer:
         """Return when it takes connections. Raises `ServerFailed`."""
         binary = await asyncio.to_thread(find_binary)
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._end_leftover()
+        if self._end_leftover():
+            await self._wait_for_port()
         if _answers(self._port):
             raise ServerFailed(f"port {self._port} is taken: choose another with --nats-port, or 0 for any free one")
         self._write_configuration()
@@ -156,8 +160,16 @@ class NatsServer:
             except ServerFailed as error:
                 log.error("nats-server could not be started again", error=str(error))  # noqa: TRY400
 
-    def _end_leftover(self) -> None:
-        """A server of this very folder that outlived its fleet, where the system could not end it with us."""
+    async def _wait_for_port(self) -> None:
+        """One that was killed a moment ago may still hold it."""
+        for _ in range(LEFTOVER_POLLS):
+            if not _answers(self._port):
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _end_leftover(self) -> bool:
+        """A server of this very folder that outlived its fleet, where the system could not end it with us. Answers
+        whether the last fleet ended without stopping its server."""
         file = self._directory / "pid"
         try:
             pid = int(file.read_text())
@@ -165,9 +177,11 @@ class NatsServer:
                 ["/bin/ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, timeout=5, check=False
             ).stdout
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            return
+            return file.exists()
         if str(self._directory / "server.conf") in command:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return True
 
 
 def _answers(port: int) -> bool:

@@ -2,8 +2,8 @@
 
 import sys
 
-from hivemem_runtime.settings import SettingsError, load
-from hivemem_runtime.worker import run
+from hivemem_runtime.settings import load
+from hivemem_runtime.worker import UNFIT, run
 from hivemem_sessions.worker import SessionsSettings, build
 
 
@@ -11,7 +11,7 @@ def main() -> int:
     try:
         settings = load(SessionsSettings)
         run(settings, lambda: build(settings))
-    except SettingsError as error:
+    except UNFIT as error:
         sys.stderr.write(f"hivemem-sessions: {error}\n")
         return 2
     return 0

@@ -1,16 +1,18 @@
 """Deleting a session for good, without taking from its forks the events that they share."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.ledger.entity import AnyEntity, Stamp
-from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_sessions.decisions.sharing import SEGMENTS, end_shares
 from hivemem_sessions.decisions.standing import session_not_found
-from hivemem_sessions.entities import SESSION, SessionHead
+from hivemem_sessions.entities import SESSION, SHARE, Share, share_id
 
 _TRIES: Final = 20
-_FAMILY_PAGE: Final = 200
 KEEP_ALL: Final = 2**53
 
 
@@ -29,7 +31,7 @@ class Deletion:
         """Erase a session and answer its tombstone. Events that living forks share stay until the last of them goes.
 
         The tombstone comes first, with every event kept: from then on nobody can fork the session, so those who share
-        its events are known for good, also where two of a family are deleted at once.
+        its events are known for good. What is interrupted after it is finished by the same deletion sent again.
         """
         head = await self._ledger.head(SESSION, sender.tenant, session_id)
         if head is None:
@@ -37,12 +39,25 @@ class Deletion:
         stamp = await self._erase(sender, session_id, cause, KEEP_ALL)
         if stamp is None:
             raise session_not_found(session_id)
-        session = head.value
-        if session is not None:
-            family = await self._family(sender.tenant, session.root or session_id)
-            for owner in (session_id, *(str(owner) for owner, *_ in session.segments)):
-                await self._release(sender, owner, cause, family)
+        shares = await self._end(sender, session_id)
+        for owner in (session_id, *(share.owner for share in shares)):
+            await self._release(sender, owner, cause)
+        await self._move(sender, shares, "released")
         return stamp
+
+    async def _end(self, sender: Sender, fork: str) -> list[Share]:
+        """What a deleted session shared, ended by now, whoever began it."""
+        page = await self._ledger.find(SHARE, sender.tenant, "fork", equals={"fork": fork}, limit=SEGMENTS)
+        shares = [head.value for head in page.items if head.value is not None]
+        await self._move(sender, [share for share in shares if share.status == "shared"], "ended")
+        return [replace(share, status="ended") for share in shares]
+
+    async def _move(self, sender: Sender, shares: Sequence[Share], status: str) -> None:
+        if shares:
+            id = share_id(shares[0].owner, shares[0].fork)
+            await self._ledger.commit(
+                Write(sender.tenant, sender.agent, SHARE, id, lambda heads, now: end_shares(heads, shares, status))
+            )
 
     async def _erase(self, sender: Sender, session_id: str, cause: str, keep: int) -> Stamp | None:
         for _ in range(_TRIES):
@@ -63,35 +78,13 @@ class Deletion:
             await self._announcements.flush(SESSION, sender.tenant, session_id, head.version, int(announced))
         raise Unavailable(f"session {session_id!r} is written to all the time", retry_after_ms=500)
 
-    async def _release(self, sender: Sender, owner: str, cause: str, family: list[Head[SessionHead]]) -> None:
+    async def _release(self, sender: Sender, owner: str, cause: str) -> None:
         """Remove those events of a deleted session that no living fork shares."""
         head = await self._ledger.head(SESSION, sender.tenant, owner)
         if head is not None and head.value is None:
-            await self._erase(sender, owner, cause, shared_through(owner, family))
+            await self._erase(sender, owner, cause, await self._shared_through(sender.tenant, owner))
 
-    async def _family(self, tenant: str, root: str) -> list[Head[SessionHead]]:
-        """Every session that descends from the same first one."""
-        family: list[Head[SessionHead]] = []
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.find(
-                SESSION, tenant, "root", equals={"root": root}, cursor=cursor, limit=_FAMILY_PAGE
-            )
-            family += page.items
-            cursor = page.cursor
-            if cursor is None:
-                return family
-
-
-def shared_through(session_id: str, family: list[Head[SessionHead]]) -> int:
-    """The last position of a session that any living fork still shares."""
-    return max(
-        (
-            int(through) + int(offset)
-            for head in family
-            if head.value is not None
-            for owner, through, offset in head.value.segments
-            if owner == session_id
-        ),
-        default=0,
-    )
+    async def _shared_through(self, tenant: str, owner: str) -> int:
+        """The last position of a session that any living fork shares, of all who ever had its id."""
+        page = await self._ledger.find(SHARE, tenant, "owner", equals={"owner": owner}, reverse=True, limit=1)
+        return max((head.value.position for head in page.items if head.value is not None), default=0)

@@ -22,9 +22,8 @@ class SessionHead:
     it is not frozen because one is made for every write, and freezing takes seven times as long.
 
     `segments` are the sessions whose events a fork shares, oldest first: the id, the last sequence that it
-    contributes, its `offset`; `root` is the first of them. `machine` holds its definition too, so that an append needs
-    nothing else. Where an erased session had the id before, `offset` is above all of its positions, some of which may
-    be kept for its forks.
+    contributes, its `offset`. `machine` holds its definition too, so that an append needs nothing else. Where an erased
+    session had the id before, `offset` is above all of its positions, some of which may be kept for its forks.
     """
 
     app_name: str
@@ -42,7 +41,6 @@ class SessionHead:
     machine: dict[str, Any] | None = None
     origin: dict[str, Any] | None = None
     segments: list[list[Any]] = field(default_factory=list[list[Any]])
-    root: str | None = None
     offset: int = 0
 
 
@@ -94,7 +92,6 @@ def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp
         machine,
         head.origin,
         head.segments,
-        head.root,
         head.offset,
     )
 
@@ -119,7 +116,6 @@ def _index_session(head: SessionHead) -> Mapping[str, Scalar]:
         "app_name": head.app_name,
         "user_id": head.user_id,
         "project_id": head.project_id,
-        "root": head.root,
         "created_at": head.created_at,
         "updated_at": head.updated_at,
     }
@@ -153,7 +149,6 @@ SESSION: Final = Entity(
         Index("app_and_user", ("app_name", "user_id"), "created_at"),
         Index("app", ("app_name",), "created_at"),
         Index("creation", (), "created_at"),
-        Index("root", ("root",), "created_at"),
     ),
     position=lambda record: record.position,
     tag_fields=("type", "author"),
@@ -222,4 +217,39 @@ MACHINE: Final = Entity(
     snapshot_every=1,
 )
 
-ENTITIES: Final = (SESSION, SCOPE, MACHINE)
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """That a fork shares a session's events through a position; head and record alike.
+
+    While it is "shared", those events are kept. Once the fork is deleted it is "ended", and "released" when what nobody
+    else shares is removed too: a deletion that was interrupted goes on from there.
+    """
+
+    owner: str
+    fork: str
+    position: int
+    status: str = "shared"
+
+
+def share_id(owner: str, fork: str) -> str:
+    """Ids hold no control characters, so no two pairs have the same."""
+    return f"{owner}\n{fork}"
+
+
+SHARE: Final = Entity(
+    name="share",
+    head=Share,
+    record=Share,
+    evolve=lambda head, record, stamp: record,
+    announce=lambda record, stamp: (),
+    indexed=lambda share: {
+        "owner": share.owner if share.status == "shared" else None,
+        "fork": share.fork if share.status != "released" else None,
+        "position": share.position,
+    },
+    indexes=(Index("owner", ("owner",), "position"), Index("fork", ("fork",), "position")),
+    snapshot_every=1,
+)
+
+ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE)

@@ -26,8 +26,8 @@ async def session_now(ledger: Ledger, tenant: str, session_id: str) -> Standing:
 
 
 async def session_at_revision(ledger: Ledger, tenant: str, session_id: str, revision: int) -> Standing:
-    newest, _ = await session_now(ledger, tenant, session_id)
-    head = await head_at(ledger, SESSION, tenant, session_id, revision)
+    newest, session = await session_now(ledger, tenant, session_id)
+    head = await head_at(ledger, SESSION, tenant, session_id, revision, after=session.offset)
     if head is None or head.value is None:
         raise NotFound(
             f"session {session_id!r} has no revision {revision}, the newest is {newest.version}",
@@ -38,8 +38,8 @@ async def session_at_revision(ledger: Ledger, tenant: str, session_id: str, revi
 
 
 async def session_at_moment(ledger: Ledger, tenant: str, session_id: str, at: int) -> Standing:
-    await session_now(ledger, tenant, session_id)
-    head = await head_as_of(ledger, SESSION, tenant, session_id, at)
+    _, session = await session_now(ledger, tenant, session_id)
+    head = await head_as_of(ledger, SESSION, tenant, session_id, at, after=session.offset)
     if head is None or head.value is None:
         moment = time_from_microseconds(at).isoformat()
         raise NotFound(f"session {session_id!r} did not exist at {moment}", session_id=session_id)

@@ -7,25 +7,29 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime import logs, loop
 from hivemem_runtime.bus import connection
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.connection import ServerTooOld
 from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.partitions import Partitions
 from hivemem_runtime.bus.reacting import Reaction
 from hivemem_runtime.bus.reactions import Reactions
 from hivemem_runtime.bus.requests import Requests
-from hivemem_runtime.bus.streams import declare
+from hivemem_runtime.bus.streams import StreamConflict, declare
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Ledger
+from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 from hivemem_runtime.service import Service
-from hivemem_runtime.settings import WorkerSettings
+from hivemem_runtime.settings import SettingsError, WorkerSettings
 
 log = structlog.get_logger("hivemem.worker")
 
@@ -78,11 +82,13 @@ class Worker:
         return self._parts.service.contract.name
 
     async def start(self) -> None:
-        """Raises what keeps it from starting; whatever had been started is stopped again."""
+        """Raises what keeps it from starting, `Unavailable` where that may pass; what had been started is stopped."""
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
             await self.stop()
+            if isinstance(error, nats.errors.Error | JetStreamRefused) or _let_out(error):
+                raise Unavailable(f"the bus failed while starting: {error!r}", retry_after_ms=1000) from error
             raise
         self._ready = True
         log.info("worker started", service=self.name)
@@ -141,8 +147,10 @@ class Worker:
             name, stop = self._stops.pop()
             try:
                 await stop()
-            except Exception:
-                log.exception("part did not stop cleanly", part=name, service=self.name)
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and not _let_out(error):
+                    raise
+                log.warning("part did not stop cleanly", part=name, service=self.name, exc_info=True)
         log.info("worker stopped", service=self.name)
 
     def _health(self) -> dict[str, Any]:
@@ -169,6 +177,12 @@ class Worker:
             health["store_error"] = str(error)
         health["ready"] = health["ready"] and health["store_ready"]
         return health
+
+
+def _let_out(error: BaseException) -> bool:
+    """Whether it is the cancellation of a task that is not ours: the NATS client lets out that of its own tasks."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() == 0
 
 
 async def serve(settings: WorkerSettings, workers: Sequence[Worker]) -> None:
@@ -208,6 +222,10 @@ async def start_with_patience(worker: Worker, stopped: asyncio.Event) -> None:
                 continue
         else:
             return
+
+
+UNFIT: Final = (SettingsError, ServerTooOld, StreamConflict, DataTooNew, UnfitServer)
+"""What keeps a worker from starting until somebody changes something; the text says what."""
 
 
 def run(settings: WorkerSettings, build: Callable[[], Worker]) -> None:

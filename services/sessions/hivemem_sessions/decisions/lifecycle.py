@@ -7,6 +7,7 @@ from hivemem_contracts.errors import AlreadyExists, IllegalTransition
 from hivemem_contracts.sessions.requests import CreateSession
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 from hivemem_sessions.decisions.machines import starting_machine
+from hivemem_sessions.decisions.sharing import share_segments
 from hivemem_sessions.decisions.standing import TRANSITIONS, find_session, session_not_found
 from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
@@ -35,7 +36,6 @@ def create_session(heads: Heads, command: CreateSession, session_id: str) -> Dec
         "state_bytes": own_state_bytes(blank, initial, "initial_state"),
         "metadata": command.metadata,
         "event_count": 0,
-        "root": session_id,
         "offset": offset,
     }
     if command.machine is not None:
@@ -81,6 +81,7 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
     state = without_temporary(session.state)
     reached = session.segments[-1][1] if session.segments else 0
     own = [[origin_id, session.event_count, session.offset]] if session.event_count > reached else []
+    segments = [*session.segments, *own]
     opening: dict[str, Any] = {
         "app_name": session.app_name,
         "user_id": session.user_id,
@@ -92,11 +93,11 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
         "event_count": session.event_count,
         "machine": session.machine,
         "origin": {"session_id": origin_id, "revision": origin.version, "sequence": session.event_count},
-        "segments": [*session.segments, *own],
-        "root": session.root,
+        "segments": segments,
         "offset": offset,
     }
-    return [Append(SESSION, session_id, SessionRecord("forked", opening=opening))]
+    fork: list[Append[Any, Any]] = [Append(SESSION, session_id, SessionRecord("forked", opening=opening))]
+    return fork + share_segments(session_id, segments)
 
 
 def _require_absent(heads: Heads, session_id: str) -> int:

@@ -19,7 +19,7 @@ _ENVIRONMENT = cel.NewEnv(variables={"state": cel.Type.DYN, "event": cel.Type.DY
 
 def put_machine(heads: Heads, command: PutMachine) -> Decision:
     """A new version of a definition; sessions that run on an older one stay with it."""
-    definition = checked_definition(command.definition)
+    definition = checked_definition(command.definition, "definition")
     head = heads(MACHINE, command.name)
     expect(f"machine {command.name!r}", command.expect_version, head.version if head else 0)
     return [Append(MACHINE, command.name, MachineRecord(definition))]
@@ -28,7 +28,7 @@ def put_machine(heads: Heads, command: PutMachine) -> Decision:
 def starting_machine(heads: Heads, machine: str | Machine) -> dict[str, Any]:
     """What a new session keeps of its machine: the definition as it is now, and where it starts."""
     if isinstance(machine, Machine):
-        definition = checked_definition(machine)
+        definition = checked_definition(machine, "machine")
         return {"name": None, "version": None, "definition": definition, "state": definition["initial"]}
     head = heads(MACHINE, machine)
     if head is None or head.value is None:
@@ -37,29 +37,33 @@ def starting_machine(heads: Heads, machine: str | Machine) -> dict[str, Any]:
     return {"name": machine, "version": head.version, "definition": definition, "state": definition["initial"]}
 
 
-def checked_definition(machine: Machine) -> dict[str, Any]:
-    """The definition as plain JSON; refuses one whose states, events or guards do not fit together."""
+def checked_definition(machine: Machine, field: str) -> dict[str, Any]:
+    """The definition as plain JSON; refuses one whose states, events or guards do not fit together.
+
+    `field` is where it stands in the body, so that what is wrong is named by its path there.
+    """
     definition = machine.model_dump(mode="json", by_alias=True)
     states = set(machine.states)
     if machine.initial not in states:
-        raise InvalidRequest(f"initial: {machine.initial!r} is not one of the states", field="initial")
+        raise _wrong(f"{field}.initial", f"{machine.initial!r} is not one of the states")
     for place, transition in enumerate(machine.transitions):
+        path = f"{field}.transitions.{place}"
         for end, state in (("from", transition.source), ("to", transition.target)):
             if state not in states:
-                raise InvalidRequest(
-                    f"transitions.{place}.{end}: {state!r} is not one of the states", field=f"transitions.{place}.{end}"
-                )
+                raise _wrong(f"{path}.{end}", f"{state!r} is not one of the states")
         if transition.when is not None:
             try:
                 compiled(transition.when)
             except ValueError as error:
-                raise InvalidRequest(f"transitions.{place}.when: {error}", field=f"transitions.{place}.when") from error
+                raise _wrong(f"{path}.when", str(error)) from error
     size = len(orjson.dumps(definition))
     if size > MACHINE_BYTES:
-        raise TooLarge(
-            f"machine: {size} bytes, {MACHINE_BYTES} at most", field="machine", limit=MACHINE_BYTES, actual=size
-        )
+        raise TooLarge(f"{field}: {size} bytes, {MACHINE_BYTES} at most", field=field, limit=MACHINE_BYTES, actual=size)
     return definition
+
+
+def _wrong(field: str, why: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {why}", field=field)
 
 
 def move_machine(session_id: str, session: SessionHead, event: dict[str, Any]) -> str | None:

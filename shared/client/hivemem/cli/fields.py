@@ -3,7 +3,7 @@
 import inspect
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -57,7 +57,11 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     plain = _plain(kinds)
     kind = plain or str
     choices = [str(choice) for choice in kinds if isinstance(choice, str)]
-    notes = [field.description or "", f"One of {', '.join(choices)}." if choices else "", "" if plain else JSON_HELP]
+    notes = [
+        _description(field.description, field.annotation),
+        f"One of {', '.join(choices)}." if choices else "",
+        "" if plain else JSON_HELP,
+    ]
     if not field.is_required() and field.default not in (None, False) and field.default_factory is None:
         notes.append(f"{field.default} if left out.")
     flags = [f"{_flag(name)}/--no-{_flag(name)[2:]}"] if kind is bool else [_flag(name)]
@@ -70,24 +74,34 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     )
 
 
+def _description(own: str | None, annotation: Any) -> str:
+    """The field's own, or that of the type that it is made of."""
+    if own or annotation is None:
+        return own or ""
+    found = [mark.description for mark in get_args(annotation) if isinstance(mark, FieldInfo)]
+    members = (member for member in get_args(annotation) if get_origin(member) is Annotated)
+    return next(filter(None, found), "") or next(filter(None, (_description(None, member) for member in members)), "")
+
+
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _plain(kinds: set[Any]) -> type | None:
+def _plain(kinds: Collection[Any]) -> type | None:
     """The type of a field that one word can hold; None where it takes JSON."""
     if kinds and all(isinstance(kind, str) for kind in kinds):
         return str
     return _PLAIN.get(next(iter(kinds))) if len(kinds) == 1 else None
 
 
-def _kinds(annotation: Any) -> set[Any]:
-    """What a field may be, without the constraints and without None; a `Literal` is its values."""
+def _kinds(annotation: Any) -> Collection[Any]:
+    """What a field may be, without the constraints and without None; a `Literal` is its values. In declared order."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _kinds(get_args(annotation)[0])
     if origin is Literal:
-        return set(get_args(annotation))
+        return get_args(annotation)
     if origin in (Union, types.UnionType):
-        return {kind for member in get_args(annotation) if member is not type(None) for kind in _kinds(member)}
-    return {annotation}
+        members = (member for member in get_args(annotation) if member is not type(None))
+        return dict.fromkeys(kind for member in members for kind in _kinds(member))
+    return (annotation,)

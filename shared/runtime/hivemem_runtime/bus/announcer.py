@@ -1,9 +1,9 @@
 """Announcing: every committed record on the feed, exactly once per version, in version order per key.
 
 The store is the outbox: what stands above a key's announced mark is due. Whoever commits announces right away; before
-a record goes out, the one before it is known to be out or is sent first; a sweep sends what a crash or a lost connection
-left. What is out already the publisher leaves out, and the server refuses it. One wave is on its way at a time, and the
-next one starts when it is acknowledged.
+a record goes out, the one before it is known to be out or is sent first; a sweep sends what a crash or a lost
+connection left. What is out already the publisher leaves out, and the server refuses it. One wave is on its way at a
+time, and the next one starts when it is acknowledged.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
+from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
 from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp
 from hivemem_runtime.ledger.port import Committed, Due, Ledger
@@ -34,11 +35,6 @@ FLUSH_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 Key = tuple[str, str, str]
-
-
-def awake_seconds() -> float:
-    """A clock that a stopped process and a sleeping machine cannot fool."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class Announcer:
@@ -110,10 +106,10 @@ class Announcer:
             try:
                 if self._wanted:
                     await self._flush_wanted()
-                elif awake_seconds() - swept >= SWEEP_SECONDS:
+                elif now() - swept >= SWEEP_SECONDS:
                     # Before the queue, which need never be empty; then it is one key at a time.
                     await self._sweep()
-                    swept = awake_seconds()
+                    swept = now()
                 elif self._queue:
                     await self._wave()
                 else:

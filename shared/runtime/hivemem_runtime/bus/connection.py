@@ -36,7 +36,7 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
 
     try:
         await asyncio.wait_for(
-            client.connect(  # pyright: ignore[reportUnknownMemberType]  # its options are untyped
+            client.connect(
                 url,
                 name=name,
                 max_reconnect_attempts=-1,

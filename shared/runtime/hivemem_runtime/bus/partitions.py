@@ -161,7 +161,7 @@ class Partition:
             while session.lost is None and self._wanted():
                 await self._pause(self._settings.heartbeat_seconds)
                 await session.take()
-                if session.lost is None and now() >= look_again_at:
+                if now() >= look_again_at:
                     await self._offer_abandoned()
                     look_again_at = now() + self._settings.pin_seconds
         finally:

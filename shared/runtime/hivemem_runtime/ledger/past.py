@@ -7,12 +7,15 @@ from hivemem_runtime.ledger.port import Head, Ledger
 
 
 async def head_at(
-    ledger: Ledger, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int
+    ledger: Ledger, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int, *, after: int = 0
 ) -> Head[HeadT] | None:
-    """The head right after `version`, or None where that version is not there (never was, or erased)."""
+    """The head right after `version`, or None where that version is not there (never was, or erased).
+
+    Where an erased key had the id before, `after` is its last version: what is kept of it may not be evolved from.
+    """
     first = version - (version % entity.snapshot_every)
     records = await ledger.history(
-        entity, tenant, id, after=max(first - 1, 0), before=version + 1, limit=entity.snapshot_every + 1
+        entity, tenant, id, after=max(first - 1, after), before=version + 1, limit=entity.snapshot_every + 1
     )
     if not records or records[-1].stamp.version != version:
         return None
@@ -32,8 +35,8 @@ async def head_at(
 
 
 async def head_as_of(
-    ledger: Ledger, entity: Entity[HeadT, RecordT], tenant: str, id: str, at: int
+    ledger: Ledger, entity: Entity[HeadT, RecordT], tenant: str, id: str, at: int, *, after: int = 0
 ) -> Head[HeadT] | None:
     """The head as it was at a moment."""
     version = await ledger.version_at(entity, tenant, id, at)
-    return await head_at(ledger, entity, tenant, id, version) if version else None
+    return await head_at(ledger, entity, tenant, id, version, after=after) if version > after else None

@@ -8,6 +8,7 @@ from hivemem_runtime.ledger.codec import decode_head, decode_record
 from hivemem_runtime.ledger.entity import AnyEntity, Index
 from hivemem_runtime.ledger.mongo.documents import META, PURGES, REQUESTS, cold_of, heads_of, indexed_fields, records_of
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Document, Query
+from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 
 DATA_VERSION: Final = 1
 """Raised by one with each change to how things are kept; `MIGRATIONS[n]` brings data of version n to n + 1."""
@@ -39,14 +40,6 @@ _REQUEST_INDEXES: Final[Mapping[str, Document]] = {
     "nothing_done": {"key": {"entity": 1, "t": 1, "i": 1}, "partialFilterExpression": {"v": 0}},
 }
 """A request that appended something is found by its record's list; one that did not, by its key."""
-
-
-class DataTooNew(Exception):
-    """The database was written by a newer release."""
-
-
-class UnfitServer(Exception):
-    """A MongoDB before 8.0, or one that is no replica set: no transaction there takes one command."""
 
 
 def find_index(index: Index) -> str:

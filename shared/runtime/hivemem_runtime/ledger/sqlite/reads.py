@@ -107,11 +107,13 @@ def read_history(
     found: list[StoredRecord] = []
 
     def cold() -> None:
+        if len(found) >= limit:
+            return
         for chunk in _chunks(connection, entity, key, after, before, reverse, by_position):
-            if len(found) >= limit:
-                return
             records = matching(chunk, after=after, before=before, by_position=by_position, tag=tag)
             found.extend(reversed(records) if reverse else records)
+            if len(found) >= limit:
+                return
 
     def hot() -> None:
         if len(found) < limit:

@@ -6,15 +6,12 @@ from typing import Final
 
 from hivemem_runtime.ledger.codec import decode_head, decode_record
 from hivemem_runtime.ledger.entity import AnyEntity, Index
+from hivemem_runtime.ledger.refusals import DataTooNew
 
 DATA_VERSION: Final = 1
 """Raised by one with each change to what stands on disk; `MIGRATIONS[n]` brings data of version n to n + 1."""
 
 MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {}
-
-
-class DataTooNew(Exception):
-    """The file was written by a newer release."""
 
 
 def prepare(connection: sqlite3.Connection, entities: Sequence[AnyEntity]) -> None:

@@ -1,0 +1,9 @@
+"""Why a ledger does not open: nothing here gets better by trying again."""
+
+
+class DataTooNew(Exception):
+    """The data was written by a newer release."""
+
+
+class UnfitServer(Exception):
+    """A MongoDB before 8.0, or one that is no replica set: no transaction there takes one command."""
