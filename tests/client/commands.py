@@ -1,0 +1,41 @@
+"""The command, in this process with its output caught, and as a process of its own."""
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import orjson
+from typer.testing import CliRunner, Result
+
+from hivemem.cli.app import app
+
+WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
+    """In a thread: the command has an event loop of its own."""
+    arguments = ["--url", url, "--tenant", "acme", "--agent", "bot", "--timeout", "5", *words]
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
+
+
+async def invoke_json(url: str, *words: str) -> Any:
+    """The one document that a run with `--json` prints."""
+    result = await invoke(url, "--json", *words)
+    (line,) = result.stdout.splitlines()
+    return orjson.loads(line)
+
+
+async def start(url: str, *words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
+        env={**os.environ, **WIDE},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def next_line(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(15):
+        return (await process.stdout.readline()).decode().rstrip("\n")

@@ -1,0 +1,61 @@
+"""A real server, a stand-in for the workers, and a client of a tenant of its own for each test."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+import hivemem
+from hivemem_testing.contract import Server
+from hivemem_testing.process import ProcessServer
+from hivemem_testing.servers import packaged_nats
+
+from .fleet import Fleet, join
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that no test stops. Not a foreign one: the streams here are made and thrown away."""
+    with packaged_nats(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ProcessServer]:
+    """One that the test may kill."""
+    with packaged_nats(tmp_path / "nats") as server:
+        yield server
+
+
+@pytest.fixture
+async def fleet(shared_server: Server) -> AsyncIterator[Fleet]:
+    """Serving, with empty streams."""
+    fleet = await join(shared_server.url)
+    await fleet.make_streams()
+    await fleet.serve()
+    yield fleet
+    await fleet.close()
+
+
+@pytest.fixture
+async def hive(shared_server: Server, fleet: Fleet) -> AsyncIterator[hivemem.Hive]:
+    async with hivemem.connect(shared_server.url, tenant="acme", agent="bot", timeout_seconds=5) as hive:
+        yield hive
+
+
+@pytest.fixture
+async def own_fleet(own_server: ProcessServer) -> AsyncIterator[Fleet]:
+    fleet = await join(own_server.url)
+    await fleet.make_streams()
+    await fleet.serve()
+    yield fleet
+    await fleet.close()
+
+
+@pytest.fixture
+async def own_hive(own_server: ProcessServer, own_fleet: Fleet) -> AsyncIterator[hivemem.Hive]:
+    """Of the server that may be killed."""
+    async with hivemem.connect(
+        own_server.url, tenant="acme", agent="bot", timeout_seconds=20, attempt_seconds=2
+    ) as hive:
+        yield hive

@@ -1,0 +1,221 @@
+"""A stand-in for the workers: it speaks the contract over a real server, and a test says what it answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import nats.errors
+import orjson
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.micro import add_service  # pyright: ignore[reportUnknownVariableType]  # its keywords have no types
+from nats.micro.request import Request
+from nats.micro.service import Service
+from pydantic import BaseModel
+
+from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.operations import AnyOperation
+from hivemem_contracts.sessions.operations import SESSIONS
+from hivemem_contracts.sessions.replies import Appended
+from hivemem_contracts.streams import CHANGES, DEAD, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT, INGEST, MESSAGE_ID
+from hivemem_contracts.subjects import Address, change_subject
+
+DEADLINE_SECONDS: Final = 10.0
+POLL_SECONDS: Final = 0.01
+STREAMS: Final = {INGEST: "hive.in.>", CHANGES: "hive.chg.>", DEAD: "hive.dead.>"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came in."""
+
+    subject: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+    @property
+    def message_id(self) -> str | None:
+        return self.headers.get(MESSAGE_ID)
+
+
+Answer = Callable[[Asked], BaseModel | bytes | HiveError | None]
+"""What is answered; None for silence."""
+
+
+def appended(asked: Asked) -> Appended:
+    return Appended(session_id=asked.body["session_id"], event_id="e1", sequence=1, revision=2, duplicate=False)
+
+
+@dataclass
+class Fleet:
+    """One worker of the sessions service, and a hand on the streams."""
+
+    client: Client
+    asked: list[Asked] = field(default_factory=list[Asked])
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    service: Service | None = None
+    health: dict[str, Any] = field(default_factory=lambda: {"ready": True})
+    left: bool = False
+
+    async def heard_of(self, _: Exception) -> None:
+        """Restarts of the server are what many of these tests are about, so they are no news."""
+        if self.left:
+            # nats-py can miss the cancellation of a reconnect, which would then go on for ever.
+            raise asyncio.CancelledError
+
+    async def close(self) -> None:
+        await self.client.close()
+        self.left = True
+
+    async def serve(self, version: str = "0.1.0") -> None:
+        """Answer every operation of the sessions service: appends by themselves, the others as `answers` says."""
+        self.answers.setdefault("append", appended)
+        self.service = await add_service(
+            self.client, name="sessions", version=version, metadata={"product": "hivemem"}, stats_handler=self._stats
+        )
+        for operation in SESSIONS:
+            subject = f"hive.req.*.*.sessions.{operation.name}"
+            await self.service.add_endpoint(name=operation.name, subject=subject, handler=self._handler(operation))
+        await self.client.flush()
+
+    async def listen(self, subject: str) -> Callable[[], Awaitable[list[bytes]]]:
+        """What is sent to a subject from now on, up to when the function that this returns is awaited."""
+        heard: list[bytes] = []
+
+        async def hear(message: Msg) -> None:
+            heard.append(message.data)
+
+        # nats-py does not say what its futures are of.
+        await self.client.subscribe(subject, cb=hear)  # pyright: ignore[reportUnknownMemberType]
+        await self.client.flush()
+
+        async def so_far() -> list[bytes]:
+            await self.client.flush()
+            return heard
+
+        return so_far
+
+    async def leave(self) -> None:
+        assert self.service is not None
+        await self.service.stop()
+        await self.client.flush()
+
+    def _stats(self, _: object) -> dict[str, Any]:
+        return {"completed": 0, "errors": 0, "average_ms": 0.0, "health": self.health}
+
+    def _handler(self, operation: AnyOperation) -> Callable[[Request], Awaitable[None]]:
+        async def handle(request: Request) -> None:
+            asked = Asked(request.subject, request.headers or {}, orjson.loads(request.data or b"{}"))
+            self.asked.append(asked)
+            answer = self.answers[operation.name](asked)
+            if isinstance(answer, HiveError):
+                await request.respond_error(str(answer.code), answer.detail, orjson.dumps(answer.body()))
+            elif isinstance(answer, bytes):
+                await request.respond(answer)
+            elif answer is not None:
+                await request.respond(answer.model_dump_json().encode())
+
+        return handle
+
+    async def api(self, call: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The JetStream API, patiently: it is not there at once after a restart."""
+        answer: dict[str, Any] = {}
+
+        async def answered() -> bool:
+            try:
+                message = await self.client.request(f"$JS.API.{call}", orjson.dumps(body or {}), timeout=1)
+            except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                return False
+            answer.update(orjson.loads(message.data))
+            return True
+
+        await eventually(answered, f"an answer of the JetStream API to {call}")
+        return answer
+
+    async def make_streams(self, **settings: Any) -> None:
+        """The streams of the fleet, empty; `settings` are those of all three."""
+        for name, subjects in STREAMS.items():
+            await self.api(f"STREAM.DELETE.{name}")
+            await self.make_stream(name, subjects=[subjects], allow_direct=True, **settings)
+
+    async def make_stream(self, name: str, **settings: Any) -> None:
+        made = await self.api(f"STREAM.CREATE.{name}", {"name": name, **settings})
+        assert "error" not in made, made
+
+    async def stored(self, stream: str) -> list[tuple[str, dict[str, Any]]]:
+        """Everything in a stream: subject and body, in order."""
+        state = (await self.api(f"STREAM.INFO.{stream}"))["state"]
+        found: list[tuple[str, dict[str, Any]]] = []
+        for sequence in range(state["first_seq"], state["last_seq"] + 1):
+            message = await self.client.request(f"$JS.API.DIRECT.GET.{stream}", orjson.dumps({"seq": sequence}))
+            headers = message.headers or {}
+            if "Nats-Subject" in headers:
+                found.append((headers["Nats-Subject"], orjson.loads(message.data)))
+        return found
+
+    async def announce(self, tenant: str, session_id: str, version: int, **fields: Any) -> None:
+        """Publish one change of an event, as a worker does, until it is stored."""
+        change = Change(
+            entity="event",
+            operation="appended",
+            tenant=tenant,
+            namespace=session_id,
+            version=version,
+            value={"sequence": version},
+            actor="worker",
+            at=datetime.now(UTC),
+        ).model_copy(update=fields)
+        address = Address((session_id,))
+        headers = change_headers(change, address.tokens)
+        subject = change_subject(tenant, "event", address)
+        await self.store(subject, change.model_dump_json().encode(), headers)
+
+    async def store(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+        async def stored() -> bool:
+            try:
+                ack = orjson.loads((await self.client.request(subject, data, timeout=1, headers=headers)).data)
+            except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                return False
+            assert "error" not in ack, ack
+            return True
+
+        await eventually(stored, f"{subject} is stored")
+
+    async def bury(self, tenant: str, error: HiveError, **headers: str) -> None:
+        """A dead letter, as a worker writes it."""
+        await self.store(
+            f"hive.dead.{tenant}.bot.sessions.append",
+            b'{"session_id":"s1","event":{"type":"note"}}',
+            {
+                MESSAGE_ID: new_id(),
+                CODE_HEADER: str(error.code),
+                TEXT_HEADER: error.detail,
+                DEAD_ERROR: orjson.dumps(error.body()).decode(),
+                DEAD_SUBJECT: f"hive.in.{tenant}.bot.sessions.append.s1",
+                DEAD_MESSAGE_ID: "m1",
+                **headers,
+            },
+        )
+
+
+async def join(url: str) -> Fleet:
+    fleet = Fleet(Client())
+    settings: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.1}
+    await fleet.client.connect(url, error_cb=fleet.heard_of, **settings)
+    return fleet
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]] | Callable[[], bool], what: str) -> None:
+    """Wait for what nothing signals."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + DEADLINE_SECONDS
+    while True:
+        held = holds()
+        if held if isinstance(held, bool) else await held:
+            return
+        assert loop.time() < deadline, f"never within {DEADLINE_SECONDS} s: {what}"
+        await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,211 @@
+"""Durable commands: kept by the bus when the receipt is there, once, and in order per route."""
+
+import asyncio
+from itertools import pairwise
+
+import orjson
+import pytest
+
+import hivemem
+from hivemem_contracts.streams import INGEST, MESSAGE_ID
+from hivemem_testing.process import ProcessServer
+
+from .fleet import Fleet, eventually
+
+NOTE = hivemem.NewEvent(type="note")
+
+
+def note(number: int) -> hivemem.NewEvent:
+    return hivemem.NewEvent(type="note", content=number)
+
+
+async def test_a_published_command_is_in_the_stream_when_the_receipt_is_there(hive: hivemem.Hive, fleet: Fleet) -> None:
+    receipt = await hive.publish(hive.sessions.append, session_id="a.b", event=NOTE, state_delta={"k": None})
+
+    assert await fleet.stored(INGEST) == [
+        (
+            "hive.in.acme.bot.sessions.append.a%2Eb",
+            {"session_id": "a.b", "event": {"type": "note"}, "state_delta": {"k": None}},
+        )
+    ]
+    assert (receipt.route, receipt.sequence, receipt.duplicate) == ("a.b", 1, False)
+
+
+async def test_the_receipt_names_the_message_id_that_was_sent(hive: hivemem.Hive, fleet: Fleet) -> None:
+    receipt = await hive.publish(hive.sessions.append, session_id="s1", event=NOTE)
+
+    message = await fleet.client.request(f"$JS.API.DIRECT.GET.{INGEST}", orjson.dumps({"seq": receipt.sequence}))
+    assert (message.headers or {})[MESSAGE_ID] == receipt.message_id
+
+
+async def test_by_name_it_takes_a_mapping_or_a_body(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await hive.publish("sessions.append", {"session_id": "s1", "event": {"type": "note"}}, route="s1")
+    await hive.publish("sessions.append", hivemem.AppendEvent(session_id="s1", event=NOTE))
+
+    first, second = await fleet.stored(INGEST)
+    assert first == second
+
+
+async def test_a_create_without_an_id_learns_it_from_the_receipt(hive: hivemem.Hive, fleet: Fleet) -> None:
+    receipt = await hive.publish(hive.sessions.create, app_name="demo", user_id="alice")
+
+    ((subject, body),) = await fleet.stored(INGEST)
+    assert subject == f"hive.in.acme.bot.sessions.create.{receipt.route}"
+    assert "session_id" not in body
+
+
+async def test_what_has_no_route_may_be_given_one(hive: hivemem.Hive, fleet: Fleet) -> None:
+    batch = {"appends": [{"session_id": "s1", "event": {"type": "note"}}]}
+    await hive.publish("sessions.append_batch", batch, route="mine")
+    receipt = await hive.publish("sessions.append_batch", batch)
+
+    subjects = [subject for subject, _ in await fleet.stored(INGEST)]
+    assert subjects[0].endswith(".append_batch.mine")
+    assert subjects[1].endswith(f".append_batch.{receipt.message_id}")
+
+
+async def test_a_repetition_with_the_same_id_is_kept_once(hive: hivemem.Hive, fleet: Fleet) -> None:
+    once = hive.with_options(message_id="m1")
+    first = await once.publish(hive.sessions.append, session_id="s1", event=NOTE)
+    second = await hive.publish(once.sessions.append, session_id="s1", event=NOTE)
+    third = await hive.publish("sessions.append", {"session_id": "s1", "event": {"type": "note"}}, message_id="m1")
+
+    assert (first.duplicate, second.duplicate, third.duplicate) == (False, True, True)
+    assert first.sequence == second.sequence == third.sequence
+
+
+async def test_what_only_reads_cannot_be_published(hive: hivemem.Hive) -> None:
+    with pytest.raises(hivemem.InvalidRequest, match="only reads"):
+        await hive.publish("sessions.get", {"session_id": "s1"})
+
+
+async def test_a_route_that_is_not_that_of_the_body_is_refused(hive: hivemem.Hive) -> None:
+    with pytest.raises(hivemem.InvalidRequest, match="s2"):
+        await hive.publish("sessions.append", {"session_id": "s1", "event": {"type": "note"}}, route="s2")
+
+
+async def test_without_the_stream_it_is_unavailable(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.api(f"STREAM.DELETE.{INGEST}")
+
+    with pytest.raises(hivemem.Unavailable, match=r"publishing sessions\.append"):
+        await hive.with_options(timeout_seconds=0.3).publish(hive.sessions.append, session_id="s1", event=NOTE)
+
+
+async def test_a_full_stream_holds_the_publisher_until_there_is_room(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(max_msgs=1, discard="new")
+    await hive.publish(hive.sessions.append, session_id="s1", event=note(1))
+    with pytest.raises(hivemem.Overloaded, match="maximum messages"):
+        await hive.with_options(timeout_seconds=0.3).publish(hive.sessions.append, session_id="s1", event=note(2))
+
+    waiting = asyncio.create_task(hive.publish(hive.sessions.append, session_id="s1", event=note(3)))
+    await fleet.api(f"STREAM.PURGE.{INGEST}")
+
+    assert (await waiting).sequence == 2
+
+
+async def test_a_command_larger_than_the_stream_takes_is_too_large(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(max_msg_size=1000)
+
+    with pytest.raises(hivemem.TooLarge):
+        await hive.publish(hive.sessions.append, session_id="s1", event=hivemem.NewEvent(type="n", content="x" * 2000))
+
+
+async def test_a_pipeline_keeps_the_order_of_each_route(hive: hivemem.Hive, fleet: Fleet) -> None:
+    async with hive.pipeline(max_pending=16) as pipe:
+        receipts = [
+            await pipe.publish(hive.sessions.append, session_id=f"s{number % 3}", event=note(number))
+            for number in range(120)
+        ]
+
+    stored = await fleet.stored(INGEST)
+    assert len(stored) == 120
+    for route in range(3):
+        numbers = [body["event"]["content"] for _, body in stored if body["session_id"] == f"s{route}"]
+        assert numbers == sorted(numbers)
+    assert {receipt.result().route for receipt in receipts} == {"s0", "s1", "s2"}
+
+
+async def test_a_full_pipeline_holds_its_publisher(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(max_msgs=2, discard="new")
+    async with hive.pipeline(max_pending=2) as pipe:
+        for number in range(4):
+            await pipe.publish(hive.sessions.append, session_id=f"s{number}", event=note(number))
+        held = asyncio.create_task(pipe.publish(hive.sessions.append, session_id="s4", event=note(4)))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(held), 0.2)
+        await fleet.api(f"STREAM.PURGE.{INGEST}")
+        await held
+        await eventually(lambda: fleet_is_full(fleet), "two more are stored")
+        await fleet.api(f"STREAM.PURGE.{INGEST}")
+
+
+async def fleet_is_full(fleet: Fleet) -> bool:
+    return int((await fleet.api(f"STREAM.INFO.{INGEST}"))["state"]["messages"]) == 2
+
+
+async def test_a_failure_surfaces_at_the_flush_and_stops_its_route(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(max_msg_size=1000)
+    large = hivemem.NewEvent(type="note", content="x" * 2000)
+    pipe = hive.pipeline()
+    bad = await pipe.publish(hive.sessions.append, session_id="s1", event=large)
+    after = await pipe.publish(hive.sessions.append, session_id="s1", event=note(2))
+    other = await pipe.publish(hive.sessions.append, session_id="s2", event=note(3))
+
+    with pytest.raises(hivemem.TooLarge):
+        await pipe.flush()
+
+    assert isinstance(bad.exception(), hivemem.TooLarge)
+    assert "earlier command of route 's1'" in str(after.exception())
+    assert other.result().route == "s2"
+    again = await pipe.publish(hive.sessions.append, session_id="s1", event=note(4))
+    await pipe.flush()
+    assert again.result().route == "s1"
+
+
+async def test_a_block_that_raises_is_not_held_up_by_its_pipeline(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.api(f"STREAM.DELETE.{INGEST}")
+
+    receipts: list[asyncio.Future[hivemem.Receipt]] = []
+
+    async def fail() -> None:
+        async with hive.pipeline() as pipe:
+            receipts.append(await pipe.publish(hive.sessions.append, session_id="s1", event=NOTE))
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        await fail()
+
+    assert receipts[0].cancelled()
+
+
+async def test_a_pipeline_has_no_room_for_one_message_id(hive: hivemem.Hive) -> None:
+    with pytest.raises(hivemem.InvalidRequest, match="message_id"):
+        hive.with_options(message_id="m1").pipeline()
+    with pytest.raises(ValueError, match="max_pending"):
+        hive.pipeline(max_pending=0)
+
+
+async def test_a_killed_server_costs_no_command_and_no_order(
+    own_server: ProcessServer, own_fleet: Fleet, own_hive: hivemem.Hive
+) -> None:
+    published = 0
+
+    async def publish_all() -> None:
+        nonlocal published
+        async with own_hive.pipeline(max_pending=32) as pipe:
+            for number in range(1500):
+                await pipe.publish(own_hive.sessions.append, session_id=f"s{number % 7}", event=note(number))
+                published += 1
+
+    task = asyncio.create_task(publish_all())
+    for mark in (300, 800):
+        await eventually(lambda mark=mark: published > mark or task.done(), "commands go on")
+        await asyncio.to_thread(own_server.kill)
+        await asyncio.to_thread(own_server.start)
+    await task
+
+    stored = [body for _, body in await own_fleet.stored(INGEST)]
+    assert sorted({body["event"]["content"] for body in stored}) == list(range(1500))
+    for route in range(7):
+        numbers = [body["event"]["content"] for body in stored if body["session_id"] == f"s{route}"]
+        assert all(before <= after for before, after in pairwise(numbers))

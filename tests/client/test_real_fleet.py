@@ -1,0 +1,165 @@
+"""The client, the command and the examples against the fleet as `hivemem up` runs it."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import hivemem
+
+from .commands import invoke, invoke_json
+from .fleet import eventually
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLE_SECONDS = 60
+URL = re.compile(rb"nats://[\d.]+:\d+")
+
+
+@dataclass
+class Ran:
+    code: int | None
+    output: str
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One fleet for all of this file."""
+    command = [sys.executable, "-m", "hivemem", "up", "--nats-port", "0", "--http-port", "0"]
+    data = tmp_path_factory.mktemp("fleet") / "data"
+    with subprocess.Popen([*command, "--data", str(data)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            found = URL.search(process.stdout.readline())
+            assert found is not None, "it says where it is once it is ready"
+            yield found[0].decode()
+        finally:
+            process.terminate()
+
+
+async def run_example(name: str, url: str, directory: Path) -> Ran:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(EXAMPLES / name)),
+        cwd=directory,
+        env={**os.environ, "HIVEMEM_URL": url},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(EXAMPLE_SECONDS):
+        stdout, _ = await process.communicate()
+    return Ran(process.returncode, stdout.decode())
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+async def test_every_example_runs_to_its_end(name: str, url: str, tmp_path: Path) -> None:
+    ran = await run_example(name, url, tmp_path)
+
+    assert ran.code == 0, ran.output
+    assert "done" in ran.output.splitlines()[-1]
+
+
+async def test_the_follower_goes_on_where_it_stopped(url: str, tmp_path: Path) -> None:
+    first = await run_example("follow.py", url, tmp_path)
+    second = await run_example("follow.py", url, tmp_path)
+
+    assert first.output.startswith("reading from now")
+    assert second.output.startswith("reading from c")
+    assert [ran.output.count(" by reader") for ran in (first, second)] == [3, 3]
+
+
+async def test_what_is_appended_comes_back_on_the_feed_with_its_cause(url: str) -> None:
+    async with hivemem.connect(url, tenant="acme", agent="bot") as hive:
+        session = await hive.sessions.create(app_name="demo", user_id="alice")
+        async with hive.changes(hivemem.prefix("event", session.session_id)) as feed:
+            once = hive.with_options(message_id="m1")
+            first = await once.sessions.append(session_id=session.session_id, event=hivemem.NewEvent(type="note"))
+            again = await once.sessions.append(session_id=session.session_id, event=hivemem.NewEvent(type="note"))
+            async with asyncio.timeout(10):
+                change = await anext(feed)
+
+    assert (first.duplicate, again.duplicate) == (False, True)
+    assert (change.version, change.cause, change.actor) == (first.sequence, "m1", "bot")
+
+
+async def test_a_pipeline_of_commands_is_carried_out_in_order(url: str) -> None:
+    async with hivemem.connect(url, tenant="acme") as hive:
+        session = await hive.sessions.create(app_name="demo", user_id="alice")
+        session_id = session.session_id
+        async with hive.changes(hivemem.prefix("event", session_id)) as feed, hive.pipeline() as pipe:
+            for number in range(100):
+                event = hivemem.NewEvent(type="count", content=number)
+                await pipe.publish(hive.sessions.append, session_id=session_id, event=event)
+            async with asyncio.timeout(30):
+                contents = [_content(await anext(feed)) for _ in range(100)]
+
+    assert contents == list(range(100))
+
+
+def _content(change: hivemem.Received) -> object:
+    assert isinstance(change.value, dict)
+    return change.value["content"]
+
+
+async def test_a_command_that_fails_is_a_dead_letter_that_can_be_replayed(url: str) -> None:
+    async with hivemem.connect(url, tenant="acme", agent="bot") as hive:
+        async with hive.changes("event") as feed:
+            receipt = await hive.publish(
+                hive.sessions.append, session_id="later", event=hivemem.NewEvent(type="note", content="early")
+            )
+            letter = await first_dead(hive)
+            await hive.sessions.create(session_id="later", app_name="demo", user_id="alice")
+            replayed = await hive.dead.replay(letter.sequence)
+            async with asyncio.timeout(10):
+                change = await anext(feed)
+        left = await hive.dead.list()
+
+    assert type(letter.error) is hivemem.NotFound
+    assert letter.message_id == receipt.message_id
+    # Its own id, or one that begins with it: the bus still takes it for a duplicate of a moment ago.
+    assert change.cause == replayed.message_id
+    assert replayed.message_id.startswith(receipt.message_id)
+    assert left.items == []
+
+
+async def first_dead(hive: hivemem.Hive) -> hivemem.DeadLetter:
+    found: list[hivemem.DeadLetter] = []
+
+    async def there() -> bool:
+        found.extend((await hive.dead.list()).items)
+        return bool(found)
+
+    await eventually(there, "a dead letter")
+    return found[0]
+
+
+async def test_the_doctor_finds_nothing(url: str) -> None:
+    result = await invoke(url, "doctor")
+
+    assert result.exit_code == 0, result.output
+    assert "✗" not in result.stdout
+
+
+async def test_the_command_shows_what_the_client_wrote(url: str) -> None:
+    created = await invoke_json(url, "sessions", "create", "--app-name", "demo", "--user-id", "bob")
+    await invoke_json(
+        url, "sessions", "append", "--session-id", created["session_id"], "--event", '{"type": "note", "content": 1}'
+    )
+    shown = await invoke(url, "sessions", "events", "--session-id", created["session_id"])
+    listed = await invoke_json(url, "sessions", "list", "--user-id", "bob")
+
+    assert "note" in shown.stdout
+    assert [item["session_id"] for item in listed["items"]] == [created["session_id"]]
+
+
+async def test_the_benchmark_runs_both_ways(url: str) -> None:
+    for more in ((), ("--durable",)):
+        document = await invoke_json(url, "bench", "--sessions", "4", "--seconds", "0.5", *more)
+        assert document["appends"] > 0
+    left = await invoke_json(url, "sessions", "list", "--app-name", "hivemem-bench")
+
+    assert left["items"] == []
