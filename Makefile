@@ -57,11 +57,13 @@ layers: $(INSTALLED) ## who may import whom
 tidy: $(INSTALLED) ## the rules of the house
 	$(BIN)/python tools/tidy.py
 
-documents: $(INSTALLED) ## whether the generated parts of docs/ say what the contracts say
+documents: $(INSTALLED) ## whether the generated parts of docs/ say what the contracts and the command say
 	$(BIN)/python -m hivemem_contracts --check docs
+	$(BIN)/python tools/command_reference.py --check
 
 docs: $(INSTALLED) ## write the generated parts of docs/ again
 	$(BIN)/python -m hivemem_contracts docs
+	$(BIN)/python tools/command_reference.py
 
 fmt: $(INSTALLED) ## format, and mend what the linter can mend
 	$(BIN)/ruff check --fix-only

@@ -16,7 +16,7 @@ DECLARED = {
     "session.status_changed": StatusChanged,
     "session.state_changed": StateChanged,
     "session.forked": Session,
-    "session.archived": Session,
+    "session.archived": StatusChanged,
     "session.deleted": None,
     "state.changed": ScopeChanged,
     "event.appended": Event,

@@ -26,7 +26,8 @@ class NewEvent(RequestBody):
     """An event as it is appended."""
 
     event_id: Id | None = Field(
-        default=None, description="The same id again answers the first result; a ULID if left out."
+        default=None,
+        description="The same id again answers the first result; it follows from the message's id if left out.",
     )
     type: Id = Field(description="What kind of event this is; a session's machine reacts to it.")
     author: Id | None = Field(default=None, description="Who it comes from; the acting agent if left out.")

@@ -1,0 +1,70 @@
+"""The fleet that the pages talk to: `hivemem up` on ports of its own."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hivemem_testing.spawning import spawn
+
+BIN: Final = Path(sys.executable).parent
+WRITTEN_URL: Final = "nats://127.0.0.1:4222"
+WRITTEN_HTTP: Final = "http://127.0.0.1:8222"
+READY_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 15.0
+_POLL_SECONDS: Final = 0.02
+_READY: Final = re.compile(r"^ready nats=(\S+) http=(\S+) data=(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    url: str
+    http: str
+    ready_line: str
+
+    def here(self, text: str) -> str:
+        """The text with the addresses of this fleet instead of the default ones."""
+        return text.replace(WRITTEN_URL, self.url).replace(WRITTEN_HTTP, self.http)
+
+    def as_written(self, text: str) -> str:
+        """The other way round."""
+        return text.replace(self.url, WRITTEN_URL).replace(self.http, WRITTEN_HTTP)
+
+    def environment(self) -> Mapping[str, str]:
+        """Of a program that talks to this fleet, and prints as in a wide and plain terminal."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
+        path = f"{BIN}{os.pathsep}{kept.get('PATH', os.defpath)}"
+        return {**kept, "PATH": path, "HIVEMEM_URL": self.url, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+@contextmanager
+def running_fleet(directory: Path) -> Generator[Fleet]:
+    log = directory / "up.log"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
+    command = [str(BIN / "hivemem"), "up", "--nats-port", "0", "--http-port", "0"]
+    process = spawn(command, directory=directory, environment=environment, log=log)
+    try:
+        found = _wait_until_ready(process, log)
+        yield Fleet(found[1], found[2], found[0])
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> re.Match[str]:
+    deadline = time.monotonic() + READY_SECONDS
+    while (found := _READY.search(log.read_text(errors="replace"))) is None:
+        late = process.poll() is not None or time.monotonic() > deadline
+        assert not late, f"no fleet: {log.read_text(errors='replace')}"
+        time.sleep(_POLL_SECONDS)
+    return found

@@ -1,0 +1,215 @@
+"""Plays a page: its blocks one after the other, as somebody who follows it would run them.
+
+Python runs as in `python -m asyncio`, with the names of the blocks before; a loop over the feed that nothing ends is
+ended with the first line that it prints. Commands run in a shell. `# …` after a `print` and the lines below a command
+are what comes out: each has to, in this order, where `…` stands for anything.
+"""
+
+import ast
+import asyncio
+import inspect
+import io
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any, Final, Self
+
+import orjson
+from nats.aio.client import Client
+
+from .fleet import Fleet
+from .markdown import ROOT, Block
+
+BLOCK_SECONDS: Final = 30.0
+NOT_RUN: Final = {"source", "docker", "cd"}
+"""Of no meaning here: the environment is there, and compose has tests of its own."""
+IN_A_SHELL: Final = {"hivemem", "python", "echo", "cat", "curl"}
+
+_PRINTED: Final = re.compile(r"^\s*print\(.*\)  # (.+)$")
+_ENDLESS_TAIL: Final = re.compile(r"^hivemem (?:--\S+ )*tail(?!.*--count)")
+_READS: Final = re.compile(r"^hivemem (?:--\S+ )*(?:dead (?:list|show)|sessions (?:get|events|list|state-get)) ?")
+_TARGET: Final = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+class FirstLine(io.StringIO):
+    """Output that says when it has a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there = asyncio.Event()
+
+    def write(self, text: str, /) -> int:
+        if "\n" in text:
+            self.there.set()
+        return super().write(text)
+
+
+class Player:
+    def __init__(self, fleet: Fleet, directory: Path) -> None:
+        self._fleet = fleet
+        self._directory = directory
+        self._names: dict[str, Any] = {"__name__": "__main__"}
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.close()
+
+    def play(self, block: Block) -> bool:
+        """Run a block; False where it is none to be run."""
+        if block.language == "python":
+            self._python(block)
+        elif block.language == "console":
+            for command, expected in commands(block):
+                self._check_command(block, command, expected)
+        return block.language in ("python", "console")
+
+    def _python(self, block: Block) -> None:
+        text = self._fleet.here(block.text)
+        # A traceback then names the page and the line of it.
+        source = "\n" * (block.line - 1) + text
+        code = compile(source, block.source, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        output = FirstLine()
+        with redirect_stdout(output):
+            if code.co_flags & inspect.CO_COROUTINE:
+                self._runner.run(self._awaited(code, output, endless=_is_endless(ast.parse(source))))
+            else:
+                exec(code, self._names)
+        expected = [found[1] for line in text.splitlines() if (found := _PRINTED.match(line))]
+        shown = self._fleet.as_written(output.getvalue())
+        missing = first_missing(expected, shown)
+        assert missing is None, f"{block.source}:{block.line}: no line {missing!r} (in this place) of\n{shown}"
+
+    async def _awaited(self, code: CodeType, output: FirstLine, *, endless: bool) -> None:
+        running = asyncio.ensure_future(eval(code, self._names))
+        printed = asyncio.ensure_future(output.there.wait())
+        waiting = {running, printed} if endless else {running}
+        done, _ = await asyncio.wait(waiting, timeout=BLOCK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finished = running in done
+        for task in (running, printed):
+            task.cancel()
+        await asyncio.gather(running, printed, return_exceptions=True)
+        assert done, f"still running after {BLOCK_SECONDS:.0f} s, with this output: {output.getvalue()}"
+        if finished:
+            running.result()
+
+    def _check_command(self, block: Block, command: str, expected: Sequence[str]) -> None:
+        """What only reads may have to wait for what was left with the bus just before."""
+        deadline = time.monotonic() + BLOCK_SECONDS
+        while True:
+            output = self._fleet.as_written(self._command(command, expected))
+            missing = first_missing(expected, output)
+            if missing is None:
+                return
+            retry = _READS.match(command) and time.monotonic() < deadline
+            assert retry, f"{block.source}: $ {command}\nno line {missing!r} (in this place) of\n{output}"
+
+    def _command(self, command: str, expected: Sequence[str]) -> str:
+        words = shlex.split(command)
+        program = words[0]
+        if program == "make":
+            assert words[1] in _TARGET.findall((ROOT / "Makefile").read_text()), f"make knows no {words[1]}"
+            return self._fleet.ready_line if words[1] == "up" else "\n".join(expected)
+        if program in NOT_RUN:
+            return "\n".join(expected)
+        if program == "nats":
+            return self._runner.run(self._nats(words[1:]))
+        assert program in IN_A_SHELL, f"nobody runs {program!r} here"
+        if _ENDLESS_TAIL.match(command):
+            return self._tail(words)
+        ran = subprocess.run(
+            ["bash", "-c", self._fleet.here(command)],
+            cwd=self._directory,
+            env=self._fleet.environment(),
+            capture_output=True,
+            text=True,
+            timeout=BLOCK_SECONDS,
+        )
+        assert ran.returncode == 0, f"$ {command}\n{ran.stdout}{ran.stderr}"
+        return ran.stdout + ran.stderr
+
+    def _tail(self, words: Sequence[str]) -> str:
+        """Until it has said something; then Ctrl-C."""
+        process = subprocess.Popen(
+            words,
+            cwd=self._directory,
+            env=self._fleet.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            first = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=BLOCK_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        output = first + rest + said
+        assert (bool(first), process.returncode) == (True, 130), f"$ {' '.join(words)}\n{output}"
+        return output
+
+    async def _nats(self, words: Sequence[str]) -> str:
+        """`nats request SUBJECT BODY [-H NAME:VALUE]`, for where that program is not installed."""
+        verb, subject, body, *rest = words
+        assert {verb, *rest[::2]} <= {"request", "-H"}, f"not a request: {words}"
+        headers = {name: value for name, _, value in (header.partition(":") for header in rest[1::2])}
+        client = Client()
+        await client.connect(self._fleet.url)
+        try:
+            answer = await client.request(subject, body.encode(), timeout=5, headers=headers or None)
+        finally:
+            await client.close()
+        assert "error" not in orjson.loads(answer.data), answer.data
+        return answer.data.decode()
+
+
+def commands(block: Block) -> list[tuple[str, list[str]]]:
+    """Each command of a console block, with the lines that it is said to print."""
+    found: list[tuple[str, list[str]]] = []
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+            continue
+        assert found, f"{block.source}:{block.line}: a console block begins with `$ `"
+        command, printed = found[-1]
+        if command.endswith("\\"):
+            found[-1] = (command[:-1] + line.strip(), printed)
+        else:
+            printed.append(line)
+    return [(re.sub(r"  +# .*$", "", command).strip(), printed) for command, printed in found]
+
+
+def first_missing(expected: Sequence[str], output: str) -> str | None:
+    """The first expected line that does not stand in the output in its turn; other lines may stand between them."""
+    lines = (_spaced(line) for line in output.splitlines())
+    for wanted in expected:
+        pattern = ".*".join(re.escape(part) for part in _spaced(wanted).split("…"))
+        if not any(re.fullmatch(pattern, line) for line in lines):
+            return wanted
+    return None
+
+
+def _spaced(line: str) -> str:
+    """Columns are as wide as what stands in them."""
+    return " ".join(line.split())
+
+
+def _is_endless(tree: ast.Module) -> bool:
+    """Whether the last that it does is to follow the feed, without an end."""
+    last: ast.AST = tree.body[-1]
+    while isinstance(last, ast.AsyncWith | ast.With):
+        last = last.body[-1]
+    ends = (ast.Break, ast.Return, ast.Raise)
+    return isinstance(last, ast.AsyncFor) and not any(isinstance(inner, ends) for inner in ast.walk(last))

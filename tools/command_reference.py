@@ -1,0 +1,101 @@
+"""Writes the reference of the `hivemem` command between the markers of docs/cli.md, from the command itself.
+
+`python tools/command_reference.py` writes it, `--check` only says whether it is out of date.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from hivemem.cli.app import app
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+NAME: Final = "hivemem"
+
+_PART: Final = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end of commands -->)", re.DOTALL)
+_ESCAPED_MARKUP: Final = re.compile(r"\\(?=\[)")
+_TOLD_ONCE: Final = {"help", "json"}
+"""Options of every command, which the page tells of once."""
+_COMPLETION: Final = {"install_completion", "show_completion"}
+_WORDS: Final[dict[type, str]] = {str: "text", int: "number", float: "number", Path: "path"}
+
+
+def main(arguments: list[str]) -> int:
+    text = PAGE.read_text(encoding="utf-8")
+    current = page(text)
+    if text == current:
+        return 0
+    if arguments == ["--check"]:
+        print(f"out of date: {PAGE.name}; write it again with `make docs`")
+        return 1
+    PAGE.write_text(current, encoding="utf-8", newline="\n")
+    print(f"written: {PAGE.name}")
+    return 0
+
+
+def page(text: str) -> str:
+    """The page with its reference as it has to be."""
+    assert len(_PART.findall(text)) == 1, f"{PAGE.name} needs its pair of markers once"
+    return _PART.sub(lambda found: f"{found[1]}\n{reference()}\n\n{found[2]}", text)
+
+
+def reference() -> str:
+    root: Any = typer.main.get_command(app)
+    return "\n\n".join([*_table(_options(root, leave_out=_COMPLETION | {"help"})), *_sections(root, NAME)])
+
+
+def _sections(group: Any, words: str) -> Iterator[str]:
+    context = group.make_context(words, [], resilient_parsing=True)
+    for name in group.list_commands(context):
+        _, command, _ = group.resolve_command(context, [name])
+        full = f"{words} {name}"
+        if hasattr(command, "list_commands"):
+            yield from _sections(command, full)
+            continue
+        arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+        usage = " ".join([full, *(_argument(parameter) for parameter in arguments)])
+        yield f"### `{usage}`"
+        yield _ESCAPED_MARKUP.sub("", command.help).replace("\n\n", "\n").strip()
+        yield from _table(arguments + _options(command, leave_out=_TOLD_ONCE | _COMPLETION))
+
+
+def _argument(parameter: Any) -> str:
+    name = str(parameter.name).upper()
+    return name if parameter.required else f"[{name}]"
+
+
+def _options(command: Any, leave_out: set[str]) -> list[Any]:
+    return [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option" and parameter.name not in leave_out
+    ]
+
+
+def _table(parameters: list[Any]) -> Iterator[str]:
+    if parameters:
+        yield "\n".join(["| option | takes | |", "|---|---|---|", *map(_row, parameters)])
+
+
+def _row(parameter: Any) -> str:
+    is_argument = parameter.param_type_name == "argument"
+    names = [_argument(parameter)] if is_argument else [*parameter.opts, *parameter.secondary_opts]
+    is_flag = not is_argument and parameter.is_flag
+    takes = [] if is_flag else [_WORDS[parameter.type_descriptor.annotation]]
+    if parameter.required:
+        takes.append("required")
+    elif parameter.default not in (None, False):
+        takes.append(f"`{parameter.default}` if left out")
+    text: str = _ESCAPED_MARKUP.sub("", parameter.help or "")
+    if parameter.envvar:
+        text += f" Or `{parameter.envvar}`."
+    cells = [", ".join(f"`{name}`" for name in names), ", ".join(takes), text.replace("|", "\\|")]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
