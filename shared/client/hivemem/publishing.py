@@ -25,6 +25,7 @@ from hivemem_contracts.streams import INGEST, MESSAGE_ID
 from hivemem_contracts.subjects import command_subject
 
 PIPELINE_PENDING: Final = 256
+RETRY_AFTER_MS: Final = 1_000
 _FULL: Final = {10023, 10028, 10047, 10077}
 """JetStream: insufficient resources, memory or storage exceeded, the stream's own limits reached."""
 _MESSAGE_TOO_LARGE: Final = 10054
@@ -168,9 +169,13 @@ def _translated(error: JetStreamError) -> HiveError:
     if error.err_code == _MESSAGE_TOO_LARGE:
         return TooLarge(f"body: {error.description}", field="body")
     if error.err_code in _FULL:
-        return Overloaded(f"{INGEST} takes no more for now: {error.description}", err_code=error.err_code)
+        return Overloaded(
+            f"{INGEST} takes no more for now: {error.description}",
+            err_code=error.err_code,
+            retry_after_ms=RETRY_AFTER_MS,
+        )
     if error.code >= 500:
-        return Unavailable(f"{INGEST}: {error.description}", err_code=error.err_code)
+        return Unavailable(f"{INGEST}: {error.description}", err_code=error.err_code, retry_after_ms=RETRY_AFTER_MS)
     return InvalidRequest(f"{INGEST}: {error.description}", field="body", err_code=error.err_code)
 
 
