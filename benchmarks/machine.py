@@ -1,0 +1,88 @@
+"""What the run ran on. Absolute times mean little without it."""
+
+import os
+import platform
+import resource
+import sqlite3
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.timing import median, percentile
+
+FSYNCS = 200
+
+
+class Company:
+    """How much else the machine did during the run. To be read when all processes of the run have ended."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._busy, self._ours = _busy_seconds(), _our_seconds()
+
+    def cores(self) -> str:
+        """How many cores were busy with other work, on average."""
+        others = (_busy_seconds() - self._busy) - (_our_seconds() - self._ours)
+        return f"{max(0.0, others) / (time.monotonic() - self._started):.1f} cores, on average of the run"
+
+
+def _busy_seconds() -> float:
+    """What all cores have worked since the machine started: user, nice and system, with interrupts."""
+    fields = Path("/proc/stat").read_text().split(maxsplit=8)[1:8]
+    user, nice, system, _idle, _waiting, hard, soft = map(int, fields)
+    return (user + nice + system + hard + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def _our_seconds() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def describe(directory: Path, servers: Mapping[str, str]) -> dict[str, str]:
+    """By what it is called in the table; `directory` is where the data of the run are."""
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
+        "system": f"{platform.system()} {platform.release()}, load at the start {load}",
+        "disk": f"{_filesystem(directory)}, {_fsync(directory)}",
+        "Python": platform.python_version(),
+        "SQLite": sqlite3.sqlite_version,
+        **dict(sorted(servers.items())),
+        "google-adk": version("google-adk"),
+        "nats-py": version("nats-py"),
+        "pymongo": version("pymongo"),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _filesystem(directory: Path) -> str:
+    """The kind of the file system with the longest mount point above the folder."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return "unknown file system"
+    above = [(point, kind) for point, kind in mounts if directory.resolve().is_relative_to(point)]
+    return max(above, key=lambda mount: len(mount[0]))[1] if above else "unknown file system"
+
+
+def _fsync(directory: Path) -> str:
+    """How long the disk takes to make 4 KiB durable."""
+    file = directory / "fsync-probe"
+    samples: list[float] = []
+    with file.open("wb", buffering=0) as probe:
+        for _ in range(FSYNCS):
+            probe.write(bytes(4_096))
+            before = time.perf_counter()
+            os.fdatasync(probe.fileno())
+            samples.append((time.perf_counter() - before) * 1_000)
+    file.unlink()
+    return f"fdatasync of 4 KiB p50 {median(samples):.2f} ms, p99 {percentile(samples, 99):.2f} ms"

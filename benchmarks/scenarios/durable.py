@@ -1,0 +1,71 @@
+"""Durable commands through one worker process: a backlog from a standing start, and publishing and doing at once."""
+
+import time
+from collections import defaultdict
+
+from nats.aio.client import Client
+
+from benchmarks.contenders import HivememContender
+from benchmarks.event import AGENT, KIND, content, delta
+from benchmarks.fleets import Fleet, Store
+from benchmarks.lab import Lab, fresh, turns
+from benchmarks.sizes import ROUTES
+from benchmarks.streams import drained, last_change, moment_of, publish_backlog
+from hivemem import NewEvent
+from hivemem_runtime.bus.connection import connect
+
+
+async def run(lab: Lab) -> None:
+    found: dict[tuple[str, Store], list[float]] = defaultdict(list)
+    clients = {store: await connect(fleet.url, "benchmark") for store, fleet in lab.fleets.items()}
+    try:
+        for _, store in turns(list(lab.fleets), lab.sizes.backlogs):
+            contender, client = lab.hivemem[store], clients[store]
+            published, committed, announced = await _backlog(lab, contender, lab.fleets[store], client)
+            found["published per second", store].append(published)
+            found["durable per second", store].append(committed)
+            found["durable, announced per second", store].append(announced)
+            found["durable, published meanwhile", store].append(await _stream(lab, contender, client))
+    finally:
+        for client in clients.values():
+            await client.close()
+    for (measure, store), rates in found.items():
+        lab.results.add(measure, store, "/s", rates)
+
+
+async def _sessions(contender: HivememContender) -> list[str]:
+    sessions = [fresh("durable") for _ in range(ROUTES)]
+    for session in sessions:
+        await contender.create(session)
+    return sessions
+
+
+async def _backlog(lab: Lab, contender: HivememContender, fleet: Fleet, client: Client) -> tuple[float, float, float]:
+    """Commands a second: published without a worker; committed and announced by one that is started then."""
+    count = lab.sizes.backlog
+    sessions = await _sessions(contender)
+    fleet.worker.stop()
+    before = await last_change(client)
+    started = time.perf_counter()
+    await publish_backlog(client, sessions, count)
+    published = count / (time.perf_counter() - started)
+    fleet.worker.start()
+    await drained(client, before, count)
+    first, last = await moment_of(client, before + 1), await moment_of(client, await last_change(client))
+    return published, count / (last.committed - first.committed), count / (last.announced - first.announced)
+
+
+async def _stream(lab: Lab, contender: HivememContender, client: Client) -> float:
+    """Commands a second, from the first that the library publishes to the last that the worker commits."""
+    count = lab.sizes.stream
+    sessions = await _sessions(contender)
+    before = await last_change(client)
+    hive, event = contender.hive, NewEvent(type=KIND, author=AGENT, content=content())
+    started = time.time()
+    async with hive.pipeline() as pipeline:
+        for number in range(count):
+            session = sessions[number % ROUTES]
+            await pipeline.publish(hive.sessions.append, session_id=session, event=event, state_delta=delta(number))
+    await drained(client, before, count)
+    last = await moment_of(client, await last_change(client))
+    return count / (last.committed - started)
