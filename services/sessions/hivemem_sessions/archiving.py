@@ -1,6 +1,7 @@
 """Old events move to cold storage, where they stay readable; a session's revision does not notice."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -15,7 +16,9 @@ log = structlog.get_logger("hivemem.sessions")
 
 STEP: Final = 256
 """A session is looked at every so many events, and so many at least are moved at a time."""
-RECORDS_AT_ONCE: Final = 1_024
+RECORDS_AT_ONCE: Final = 256
+REST: Final = 9
+"""Moving has time: it rests so many times as long as it worked, so that it takes a tenth of the store at most."""
 WAITING: Final = 1_024
 
 
@@ -69,7 +72,9 @@ async def freeze_through(ledger: Ledger, tenant: str, id: str, version: int) -> 
     """Move a session's records through a version, as far as they are announced; answers how many."""
     moved = 0
     while True:
+        started = time.monotonic()
         step = await ledger.freeze(SESSION, tenant, id, version, limit=RECORDS_AT_ONCE)
         moved += step
+        await asyncio.sleep(REST * (time.monotonic() - started))
         if step < RECORDS_AT_ONCE:
             return moved
