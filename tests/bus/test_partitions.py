@@ -248,3 +248,21 @@ async def test_a_consumer_that_is_gone_is_made_again(client: Client) -> None:
     await empty(client)
     assert [message.headers["Nats-Msg-Id"] for message in recorder.settled] == ["a-1", "a-2"]
     await partitions.stop()
+
+
+async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, other_client: Client) -> None:
+    """Though nothing new comes with which the server could give the pin away, and long before their wait ends."""
+    stuck, next_one = Recorder(), Recorder()
+    stuck.gate.clear()
+    dead, living = serve(client=other_client, handle=stuck), serve(client, next_one)
+    await dead.start()
+    for number in range(10):
+        await command(client, "add", "a", number)
+    await eventually(lambda: stuck.calls == 1, "the first owner has got something")
+    await other_client.close()
+    await living.start()
+    await empty(client)
+    assert next_one.sequences == list(range(1, 11))
+    await living.stop()
+    stuck.gate.set()
+    await dead.stop()

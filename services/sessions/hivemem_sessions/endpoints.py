@@ -7,7 +7,7 @@ from typing import Any
 from hivemem_contracts.errors import HiveError, NotFound
 from hivemem_contracts.identifiers import derived_id, microseconds_from_time, new_id, time_from_microseconds
 from hivemem_contracts.sessions import operations, replies, requests
-from hivemem_contracts.sessions.models import Event, Machine, Session
+from hivemem_contracts.sessions.models import Machine, Session
 from hivemem_runtime.ledger.cursor import encode_cursor
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, Write
@@ -186,10 +186,11 @@ class Endpoints:
             standing = await reading.session_at_moment(self._ledger, tenant, body.session_id, as_of)
         else:
             standing = await reading.session_now(self._ledger, tenant, body.session_id)
-        session = await reading.view(self._ledger, tenant, standing, as_of=as_of)
-        events: Sequence[Event] = ()
-        if body.events:
-            events, _ = await reading.read_events(self._ledger, tenant, standing, limit=body.events, reverse=True)
+        view = reading.view(self._ledger, tenant, standing, as_of=as_of)
+        if not body.events:
+            return replies.SessionView.model_construct(session=await view, events=[])
+        newest = reading.read_events(self._ledger, tenant, standing, limit=body.events, reverse=True)
+        session, (events, _) = await asyncio.gather(view, newest)
         return replies.SessionView.model_construct(session=session, events=list(reversed(events)))
 
     async def events(self, call: Call, body: requests.ListEvents) -> replies.EventPage:

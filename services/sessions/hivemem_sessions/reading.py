@@ -143,7 +143,7 @@ async def read_events(
     stop = end if before is None else min(before, end)
     events: list[Event] = []
     size = 0
-    for part in _parts(head.id, session, after, stop, reverse):
+    for part in parts_between(head.id, session, after, stop, reverse):
         async for record in _records(ledger, tenant, part, limit + 1 - len(events), reverse, tag):
             size += len(orjson.dumps(record.value))
             if len(events) == limit or (events and size > REPLY_BYTES):
@@ -152,7 +152,7 @@ async def read_events(
     return events, False
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A stretch of the records of one session; `first` and `last` are exclusive positions."""
 
     owner: str
@@ -161,11 +161,11 @@ class _Part(NamedTuple):
 
 
 async def _records(
-    ledger: Ledger, tenant: str, part: _Part, limit: int, reverse: bool, tag: tuple[str, str] | None
+    ledger: Ledger, tenant: str, part: Part, limit: int, reverse: bool, tag: tuple[str, str] | None
 ) -> AsyncIterator[Record[SessionRecord]]:
-    """At most `limit`, a few at a time: a page may be full, by its bytes, long before."""
+    """At least `limit` where there are so many, a few at a time: a page may be full, by its bytes, long before."""
     first, last = part.first, part.last
-    while limit > 0:
+    while True:
         records = await ledger.history(
             SESSION,
             tenant,
@@ -192,14 +192,14 @@ def _owners(session_id: str, session: SessionHead) -> list[tuple[str, int, int]]
     return [*shared, (session_id, session.event_count, session.offset)]
 
 
-def _parts(session_id: str, session: SessionHead, after: int, before: int, reverse: bool) -> list[_Part]:
+def parts_between(session_id: str, session: SessionHead, after: int, before: int, reverse: bool) -> list[Part]:
     """Whose records hold the sequences between two exclusive bounds, in reading order."""
-    parts: list[_Part] = []
+    parts: list[Part] = []
     start = 0
     for owner, through, offset in _owners(session_id, session):
         first, last = max(start, after), min(through + 1, before)
         if last - first > 1:
-            parts.append(_Part(owner, offset + first, offset + last))
+            parts.append(Part(owner, offset + first, offset + last))
         start = max(start, through)
     return parts[::-1] if reverse else parts
 

@@ -38,12 +38,13 @@ class HealthServer:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                code, body = await self._answer(head.split(b"\r\n", 1)[0].decode("latin-1"))
+                line = head.split(b"\r\n", 1)[0].decode("latin-1")
+                code, body = await self._answer(line)
                 data = orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n"
                 writer.write(
                     f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: application/json\r\n"
                     f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode()
-                    + data
+                    + (b"" if line.startswith("HEAD ") else data)
                 )
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

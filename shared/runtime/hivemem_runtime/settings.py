@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import pydantic
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import SettingsError as UnreadableSetting
 
 from hivemem_runtime.bus.streams import StreamSettings
 
@@ -74,8 +75,10 @@ def load(kind: type[SettingsT], **given: Any) -> SettingsT:
     _refuse_unknown(kind)
     try:
         return kind(**given)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{CONFIG_VARIABLE}={file}: not TOML: {error}") from error
+    except UnreadableSetting as error:
+        raise SettingsError(f"{PREFIX}…: {error}: {error.__cause__}") from error
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = PREFIX + "__".join(str(part) for part in first["loc"]).upper()

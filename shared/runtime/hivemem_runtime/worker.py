@@ -29,7 +29,7 @@ from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 from hivemem_runtime.service import Service
-from hivemem_runtime.settings import SettingsError, WorkerSettings
+from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
 
 log = structlog.get_logger("hivemem.worker")
 
@@ -192,7 +192,12 @@ async def serve(settings: WorkerSettings, workers: Sequence[Worker]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, stopped.set)
     health = HealthServer(settings.http_host, settings.http_port, {worker.name: worker.probe for worker in workers})
-    address = await health.start()
+    try:
+        address = await health.start()
+    except OSError as error:
+        raise SettingsError(
+            f"{PREFIX}HTTP_HOST={settings.http_host} {PREFIX}HTTP_PORT={settings.http_port}: {error.strerror or error}"
+        ) from error
     log.info("health is served", address=address, pid=os.getpid())
     try:
         for worker in workers:

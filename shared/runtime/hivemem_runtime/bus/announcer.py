@@ -224,7 +224,9 @@ class Announcer:
                 outgoing.append(encode_announcement(announcement, stamp))
             except HiveError as error:
                 # No service may let it come to this, but one that does must not silence all the others.
-                log.error("a change cannot be announced", entity=entity.name, id=stamp.id, error=str(error))
+                log.error(  # noqa: TRY400  # its text says it all
+                    "a change cannot be announced", entity=entity.name, id=stamp.id, error=str(error)
+                )
         return outgoing
 
     def _reached(self, reached: Mapping[Key, int]) -> None:

@@ -34,8 +34,8 @@ ACKNOWLEDGE_SECONDS: Final = 5.0
 ATTEMPTS: Final = 10
 """Each one that is refused means that somebody else has published what we wanted to."""
 
-_WRONG_LAST: Final = (10071, 10164)
-_DUPLICATE_IN_BATCH: Final = 10201
+_NOT_AS_EXPECTED: Final = (10071, 10164, 10201)
+"""Another message is the subject's last; a batch holds an id that the server knows."""
 
 
 class PublishFailed(Exception):
@@ -166,7 +166,7 @@ class Publisher:
         answers = await self._answers(frames, [future for _, future in expected], len(messages))
         refused: set[str] = set()
         for message, answer in zip(messages, answers, strict=True):
-            if _code(answer) in _WRONG_LAST or answer.get("duplicate"):
+            if _code(answer) in _NOT_AS_EXPECTED or answer.get("duplicate"):
                 refused.add(message.subject)
             elif "error" in answer:
                 raise _failure(answer)
@@ -188,24 +188,13 @@ class Publisher:
             lines = f"{message.lines}{expectation}{batch}{place}\r\n{commit}"
             frames.append(frame(message.subject, lines, message.body, reply if last else ""))
         (answer,) = await self._answers(frames, [future], len(messages))
-        code = _code(answer)
-        if code in _WRONG_LAST:
+        if _code(answer) in _NOT_AS_EXPECTED:
             return subjects
-        if code == _DUPLICATE_IN_BATCH:
-            return await self._one_by_one(messages)
         if "error" in answer:
             raise _failure(answer)
         first = int(answer["seq"]) - len(messages) + 1
         for sequence, message in enumerate(messages, first):
             self._places.note(message.subject, Place(sequence, message.version))
-        return set()
-
-    async def _one_by_one(self, messages: Sequence[Outgoing]) -> set[str]:
-        """The server knows the id of one of them, and refuses a batch for that."""
-        for message in messages:
-            refused = await self._side_by_side([message])
-            if refused:
-                return refused
         return set()
 
     async def _answers(

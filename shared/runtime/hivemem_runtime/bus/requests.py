@@ -100,6 +100,7 @@ class Requests:
     async def stop(self, timeout_seconds: float = 10.0) -> None:
         """Take nothing more, and answer what was taken."""
         if self._micro is not None:
+            await _drain(self._micro)
             await self._micro.stop()
             self._micro = None
         self._idle.clear()
@@ -234,6 +235,15 @@ def _call(operation: AnyOperation, request: Request) -> Call:
     if len(message_id) > ID_CHARACTERS:
         raise InvalidRequest(f"{MESSAGE_ID}: over {ID_CHARACTERS} characters", field=MESSAGE_ID)
     return Call(sender_of(tokens[2], tokens[3]), operation, message_id, headers.get("traceparent"))
+
+
+async def _drain(micro: MicroService) -> None:
+    """By itself the library would throw away what the server has handed over already, and the callers would wait."""
+    endpoints = micro._endpoints  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    subscriptions = [endpoint._subscription for endpoint in endpoints]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    endpoints.clear()
+    with suppress(nats.errors.Error):
+        await asyncio.gather(*(subscription.drain() for subscription in subscriptions if subscription is not None))
 
 
 def reply_of(request: Request) -> str:

@@ -21,7 +21,18 @@ from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-__all__ = ["DEFAULT_DRIVER", "LOWEST", "MAJORITY", "TOPMOST", "Database", "Document", "DriverName", "Query", "Session"]
+__all__ = [
+    "APPLICATION",
+    "DEFAULT_DRIVER",
+    "LOWEST",
+    "MAJORITY",
+    "TOPMOST",
+    "Database",
+    "Document",
+    "DriverName",
+    "Query",
+    "Session",
+]
 
 DriverName = Literal["motor", "pymongo"]
 DEFAULT_DRIVER: Final[DriverName] = "motor"
@@ -30,6 +41,8 @@ Document = dict[str, Any]
 LOWEST: Final = MinKey()
 TOPMOST: Final = MaxKey()
 MAJORITY: Final = {"w": "majority"}
+APPLICATION: Final = "hivemem"
+"""What the server knows a worker's connections by."""
 _LENIENT: Final[CodecOptions[Document]] = CodecOptions(unicode_decode_error_handler="replace")
 """The server cuts long keys in its error texts, if need be in the middle of a character."""
 _NAMESPACE_EXISTS: Final = 48
@@ -106,7 +119,8 @@ class Database:
         options: dict[str, Any] = {name: value for name, value in _PATIENCE.items() if name.lower() not in given}
         if "sockettimeoutms" not in given:
             options["socketTimeoutMS"] = int(self.answer_seconds * 1_000)
-        options |= {"w": "majority", "readConcernLevel": "majority", "readPreference": "primary", "appname": "hivemem"}
+        options |= {"w": "majority", "readConcernLevel": "majority", "readPreference": "primary"}
+        options["appname"] = APPLICATION
         if self.driver == "motor":
             self._client = AsyncIOMotorClient[Document](self.url, **options)
         else:

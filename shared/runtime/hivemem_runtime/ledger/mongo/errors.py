@@ -27,8 +27,9 @@ _WRITE_CONFLICT: Final = 112
 _TOO_LARGE: Final = (10334, 17419, 17420)
 _OUT_OF_DISK_SPACE: Final = 14031
 _REFUSED: Final = (13, 18, 8000)
-_PASSING: Final = (6, 7, 24, 50, 64, 89, 91, 100, 189, 262, 290, 317, 358, 9001, 10107, 11600, 11602, 13435, 13436)
-"""The server's codes for timeouts, shutdown, elections and missing members."""
+_INTERRUPTED: Final = (11600, 11601, 11602)
+_PASSING: Final = (6, 7, 24, 50, 64, 89, 91, 100, 189, 262, 290, 317, 358, 9001, 10107, *_INTERRUPTED, 13435, 13436)
+"""The server's codes for timeouts, interruption, shutdown, elections and missing members."""
 
 _TRANSIENT: Final = "TransientTransactionError"
 _UNKNOWN: Final = "UnknownTransactionCommitResult"
