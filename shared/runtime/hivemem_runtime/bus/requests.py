@@ -239,11 +239,11 @@ def _call(operation: AnyOperation, request: Request) -> Call:
 
 async def _drain(micro: MicroService) -> None:
     """By itself the library would throw away what the server has handed over already, and the callers would wait."""
-    endpoints = micro._endpoints  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    subscriptions = [endpoint._subscription for endpoint in endpoints]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    endpoints: list[Any] = getattr(micro, "_endpoints")  # noqa: B009  # the library keeps them to itself
+    subscriptions = [endpoint._subscription for endpoint in endpoints]  # noqa: SLF001
     endpoints.clear()
     with suppress(nats.errors.Error):
-        await asyncio.gather(*(subscription.drain() for subscription in subscriptions if subscription is not None))
+        await asyncio.gather(*(subscription.drain() for subscription in subscriptions))
 
 
 def reply_of(request: Request) -> str:

@@ -26,7 +26,7 @@ def decode_cursor(cursor: str, kinds: tuple[type | tuple[type, ...], ...]) -> li
         raise InvalidRequest(f"cursor: {cursor[:40]!r} is not one of ours", field="cursor") from error
     if not isinstance(parts, list):
         raise InvalidRequest(f"cursor: {cursor[:40]!r} is not one of ours", field="cursor")
-    values: list[Any] = parts
+    values: list[Any] = parts  # pyright: ignore[reportUnknownVariableType]  # whatever JSON holds
     if len(values) != len(kinds) or not all(map(isinstance, values, kinds)) or not all(map(_storable, values)):
         raise InvalidRequest(f"cursor: {cursor[:40]!r} belongs to another list", field="cursor")
     return values

@@ -5,7 +5,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -285,7 +285,7 @@ def _add_heads(operations: Operations, plan: Plan) -> None:
         else:
             expected = {"version": base.version, "announced": base.announced}
             operations.replace(collection, identity, expected, document)
-        plan.heads[key] = replace(head, size=len(body))
+        plan.heads[key] = head._replace(size=len(body))
 
 
 def _add_guards(operations: Operations, plan: Plan, token: str) -> None:

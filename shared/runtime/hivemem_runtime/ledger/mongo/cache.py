@@ -1,8 +1,7 @@
 """Heads as the committer knows them between batches."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hivemem_runtime.ledger.entity import AnyEntity
 
@@ -14,8 +13,7 @@ HeadKey = tuple[str, str, str]
 """Entity name, tenant, id."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownHead:
+class KnownHead(NamedTuple):
     """What a head was when it was last read or committed; version 0 where there was none. `size` is its body's."""
 
     entity: AnyEntity

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from hivemem_contracts.errors import HiveError, Overloaded, Unavailable
@@ -209,7 +209,7 @@ class Committer:
             for key, version in part.items():
                 known = self._bench.cache.get(key)
                 if known is not None and known.announced < version:
-                    self._bench.cache.put([replace(known, announced=version)])
+                    self._bench.cache.put([known._replace(announced=version)])
                 if self._bench.marks.get(key) == version:
                     del self._bench.marks[key]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
@@ -32,8 +32,7 @@ class NewRecord:
     """The identities that go when this record is erased."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """What answers a repeated write: a record, or version 0 where nothing was to be done. `held` is the version that
     has the identity among its `requests`."""
 
@@ -143,7 +142,7 @@ class Plan:
         first = records[0]
         for identity in identities:
             holder = first
-            if is_once(identity):
+            if is_once(identity) and len(records) > 1:
                 own = (record for record in records if record.stamp.entity == write.entity.name)
                 holder = next((record for record in own if record.stamp.id == write.id), first)
             holder.requests.append(identity)
