@@ -11,11 +11,11 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError, WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
-from hivemem_sessions.archiving import Archiver
-from hivemem_sessions.deletion import Deletion
 from hivemem_sessions.endpoints import Endpoints
+from hivemem_sessions.endpoints.deletion import Deletion
 from hivemem_sessions.entities import ENTITIES
 from hivemem_sessions.reactions import reactions
+from hivemem_sessions.reactions.archiving import Archiver
 
 
 class SessionsSettings(WorkerSettings):

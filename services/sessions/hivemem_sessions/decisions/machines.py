@@ -104,6 +104,9 @@ def compiled(expression: str) -> cel.Expression:
 
 
 def passes(expression: str, state: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether a guard holds. One that cannot be evaluated, as on a missing key, does not."""
-    result = compiled(expression).eval(data={"state": state, "event": event})
+    """Whether a guard holds. One that cannot be evaluated, as on a missing key or in too many steps, does not."""
+    try:
+        result = compiled(expression).eval(data={"state": state, "event": event})
+    except RuntimeError:
+        return False
     return result.type() == cel.Type.BOOL and result.value() is True

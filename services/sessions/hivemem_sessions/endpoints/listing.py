@@ -9,8 +9,8 @@ from hivemem_contracts.sessions.requests import ListSessions
 from hivemem_runtime.ledger.entity import Scalar
 from hivemem_runtime.ledger.port import Head, Ledger
 from hivemem_sessions.decisions.standing import WRITABLE
+from hivemem_sessions.endpoints.reading import session_model
 from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, scope_ids
-from hivemem_sessions.reading import session_model
 
 PAGE_SESSIONS: Final = 100
 PAGES_EXAMINED: Final = 10

@@ -12,12 +12,12 @@ from hivemem_runtime.ledger.cursor import encode_cursor
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, Write
 from hivemem_runtime.service import Call, Service
-from hivemem_sessions import reading
-from hivemem_sessions.announcements import require_announceable
 from hivemem_sessions.decisions import append_event, change_status, create_session, fork_session, put_machine, set_state
-from hivemem_sessions.deletion import Deletion
+from hivemem_sessions.endpoints import reading
+from hivemem_sessions.endpoints.deletion import Deletion
+from hivemem_sessions.endpoints.listing import list_sessions
 from hivemem_sessions.entities import MACHINE, SCOPE, SESSION, SessionHead, is_shared, scope_ids
-from hivemem_sessions.listing import list_sessions
+from hivemem_sessions.entities.announcements import require_announceable
 
 
 def write(call: Call, entity: AnyEntity, id: str, decide: Decide) -> Write:

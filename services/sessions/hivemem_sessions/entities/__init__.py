@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hivemem_contracts.subjects import Address
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
-from hivemem_sessions.announcements import announce_scope, announce_session
+from hivemem_sessions.entities.announcements import announce_scope, announce_session
 
 SHARED_PREFIXES: Final = ("user:", "app:", "project:")
 TEMPORARY_PREFIX: Final = "temp:"

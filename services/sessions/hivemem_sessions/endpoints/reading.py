@@ -12,9 +12,9 @@ from hivemem_contracts.sessions.models import Event, MachineState, Origin, Sessi
 from hivemem_runtime.ledger.cursor import decode_cursor
 from hivemem_runtime.ledger.past import head_as_of, head_at
 from hivemem_runtime.ledger.port import Head, Ledger, Record
-from hivemem_sessions.announcements import machine_value
 from hivemem_sessions.decisions.standing import session_not_found
 from hivemem_sessions.entities import SCOPE, SESSION, SNAPSHOT_EVERY, SessionHead, SessionRecord, scope_ids
+from hivemem_sessions.entities.announcements import machine_value
 
 RECORDS_AT_ONCE: Final = 100
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_sessions.archiving import freeze_through
 from hivemem_sessions.entities import SESSION
+from hivemem_sessions.reactions.archiving import freeze_through
 
 
 def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
