@@ -12,7 +12,7 @@ from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError, WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
 from hivemem_sessions.endpoints import Endpoints
-from hivemem_sessions.endpoints.deletion import Deletion
+from hivemem_sessions.endpoints.deletion import Eraser
 from hivemem_sessions.entities import ENTITIES
 from hivemem_sessions.reactions import reactions
 from hivemem_sessions.reactions.archiving import Archiver
@@ -49,7 +49,7 @@ def build(settings: SessionsSettings) -> Worker:
     archiver = Archiver(ledger, settings.archive_after_events)
 
     def bind(announcer: Announcer) -> None:
-        Endpoints(service, Deletion(ledger, announcer))
+        Endpoints(service, Eraser(ledger, announcer))
 
     return Worker(
         settings,

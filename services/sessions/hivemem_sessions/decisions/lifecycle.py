@@ -11,8 +11,10 @@ from hivemem_sessions.decisions.sharing import share_segments
 from hivemem_sessions.decisions.standing import TRANSITIONS, find_session, session_not_found
 from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
+    DELETION,
     SESSION,
     TEMPORARY_PREFIX,
+    Deletion,
     SessionHead,
     SessionRecord,
     State,
@@ -69,6 +71,12 @@ def change_status(heads: Heads, session_id: str, status: str) -> Decision:
 def _cleared(session: SessionHead) -> State | None:
     """Temporary state ends with the session."""
     return {key: None for key in session.state if key.startswith(TEMPORARY_PREFIX)} or None
+
+
+def begin_deletion(heads: Heads, session_id: str) -> Decision:
+    """Noted under the id of the request, so that a repeated one knows which session it meant."""
+    head, _ = find_session(heads, session_id)
+    return [Append(DELETION, session_id, Deletion(head.version))]
 
 
 def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], session_id: str) -> Decision:

@@ -12,11 +12,19 @@ from hivemem_runtime.ledger.cursor import encode_cursor
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, Write
 from hivemem_runtime.service import Call, Service
-from hivemem_sessions.decisions import append_event, change_status, create_session, fork_session, put_machine, set_state
+from hivemem_sessions.decisions import (
+    append_event,
+    begin_deletion,
+    change_status,
+    create_session,
+    fork_session,
+    put_machine,
+    set_state,
+)
 from hivemem_sessions.endpoints import reading
-from hivemem_sessions.endpoints.deletion import Deletion
+from hivemem_sessions.endpoints.deletion import Eraser
 from hivemem_sessions.endpoints.listing import list_sessions
-from hivemem_sessions.entities import MACHINE, SCOPE, SESSION, SessionHead, is_shared, scope_ids
+from hivemem_sessions.entities import DELETION, MACHINE, SCOPE, SESSION, SessionHead, is_shared, scope_ids
 from hivemem_sessions.entities.announcements import require_announceable
 
 
@@ -46,9 +54,9 @@ def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
 class Endpoints:
     """The operations of the sessions service, bound to a service's ledger."""
 
-    def __init__(self, service: Service, deletion: Deletion) -> None:
+    def __init__(self, service: Service, eraser: Eraser) -> None:
         self._ledger = service.ledger
-        self._deletion = deletion
+        self._eraser = eraser
         service.command(operations.CREATE, self.plan_create, self.answer_session)
         service.command(operations.APPEND, self.plan_append, self.answer_append)
         service.command(operations.STATE_SET, self.plan_state_set, self.answer_state_set)
@@ -248,7 +256,11 @@ class Endpoints:
         return replies.StateView(value=value, revision=scope.version if scope else 0)
 
     async def delete(self, call: Call, body: requests.DeleteSession) -> replies.SessionDeleted:
-        stamp = await self._deletion.delete(call.sender, body.session_id, cause=call.message_id)
+        session_id = body.session_id
+        begun = await self._ledger.commit(
+            write(call, DELETION, session_id, lambda heads, now: begin_deletion(heads, session_id))
+        )
+        stamp = await self._eraser.delete(call.sender, session_id, begun, cause=call.message_id)
         return replies.SessionDeleted(
             session_id=body.session_id, revision=stamp.version, deleted_at=time_from_microseconds(stamp.at)
         )

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.ledger.entity import AnyEntity, Stamp
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_sessions.decisions.sharing import SEGMENTS, end_shares
 from hivemem_sessions.decisions.standing import session_not_found
 from hivemem_sessions.entities import SESSION, SHARE, Share, share_id
@@ -22,20 +22,26 @@ class Announcements(Protocol):
     async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None: ...
 
 
-class Deletion:
+class Eraser:
+    """Erases sessions, and what is left of erased ones once nobody shares it any more."""
+
     def __init__(self, ledger: Ledger, announcements: Announcements) -> None:
         self._ledger = ledger
         self._announcements = announcements
 
-    async def delete(self, sender: Sender, session_id: str, *, cause: str) -> Stamp:
-        """Erase a session and answer its tombstone. Events that living forks share stay until the last of them goes.
+    async def delete(self, sender: Sender, session_id: str, begun: Outcome, *, cause: str) -> Stamp:
+        """Erase the session that a deletion was begun for, and answer its tombstone. Events that living forks share
+        stay until the last of them goes.
 
         The tombstone comes first, with every event kept: from then on nobody can fork the session, so those who share
         its events are known for good. What is interrupted after it is finished by the same deletion sent again.
         """
         head = await self._ledger.head(SESSION, sender.tenant, session_id)
-        if head is None:
+        if head is None or begun.stamp is None:
             raise session_not_found(session_id)
+        if head.value is not None and head.value.offset > begun.record.revision:
+            # It is done, and another session has the id by now; its numbers begin above the tombstone.
+            return begun.stamp._replace(version=head.value.offset)
         stamp = await self._erase(sender, session_id, cause, KEEP_ALL)
         if stamp is None:
             raise session_not_found(session_id)

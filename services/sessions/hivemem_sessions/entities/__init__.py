@@ -252,4 +252,22 @@ SHARE: Final = Entity(
     snapshot_every=1,
 )
 
-ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE)
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """That somebody began to delete a session, and its revision then: a later session of the id is none of its."""
+
+    revision: int
+
+
+DELETION: Final = Entity(
+    name="deletion",
+    head=Deletion,
+    record=Deletion,
+    evolve=lambda head, record, stamp: record,
+    announce=lambda record, stamp: (),
+    indexed=lambda head: {},
+    snapshot_every=1,
+)
+
+ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE, DELETION)

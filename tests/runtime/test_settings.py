@@ -1,0 +1,101 @@
+"""Settings: from the environment and a file, nested ones too; what is wrong is named."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hivemem_runtime.settings import SettingsError, WorkerSettings, load
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("HIVEMEM_")]:
+        monkeypatch.delenv(name)
+
+
+def test_there_is_a_default_for_everything() -> None:
+    settings = load(WorkerSettings)
+    assert (settings.store, settings.nats_url, settings.http_port) == ("sqlite", "nats://127.0.0.1:4222", 8222)
+    assert settings.streams.partitions == 8
+
+
+def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVEMEM_STORE", "mongo")
+    monkeypatch.setenv("HIVEMEM_HTTP_PORT", "0")
+    monkeypatch.setenv("HIVEMEM_STREAMS__REPLICAS", "3")
+    monkeypatch.setenv("HIVEMEM_STREAMS__DUPLICATE_WINDOW_SECONDS", "2.5")
+    settings = load(WorkerSettings)
+    assert (settings.store, settings.http_port) == ("mongo", 0)
+    assert (settings.streams.replicas, settings.streams.duplicate_window_seconds) == (3, 2.5)
+
+
+def test_the_file_is_read_and_the_environment_goes_before_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "hive.toml"
+    file.write_text('store = "mongo"\nhttp_port = 1\n[streams]\nreplicas = 3\npartitions = 4\n')
+    monkeypatch.setenv("HIVEMEM_CONFIG", str(file))
+    monkeypatch.setenv("HIVEMEM_HTTP_PORT", "2")
+    monkeypatch.setenv("HIVEMEM_STREAMS__REPLICAS", "5")
+    settings = load(WorkerSettings)
+    assert (settings.store, settings.http_port) == ("mongo", 2)
+    assert (settings.streams.replicas, settings.streams.partitions) == (5, 4)
+
+
+def test_what_is_given_goes_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVEMEM_HTTP_PORT", "2")
+    assert load(WorkerSettings, http_port=3).http_port == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HIVEMEM_STORE", "postgres"),
+        ("HIVEMEM_HTTP_PORT", "70000"),
+        ("HIVEMEM_HTTP_PORT", "http"),
+        ("HIVEMEM_LOG_LEVEL", "loud"),
+        ("HIVEMEM_REQUESTS_UNDER_WAY", "0"),
+        ("HIVEMEM_REQUEST_MEMORY_SECONDS", "1"),
+        ("HIVEMEM_MONGO_DATABASE", "a/b"),
+        ("HIVEMEM_STREAMS__REPLICAS", "9"),
+        ("HIVEMEM_STREAMS__UNKNOWN", "1"),
+        ("HIVEMEM_STREAMSS__REPLICAS", "1"),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refused:
+        load(WorkerSettings)
+    assert str(refused.value).startswith(name)
+
+
+def test_a_nested_setting_that_is_no_json_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVEMEM_STREAMS", "{")
+    with pytest.raises(SettingsError, match="streams"):
+        load(WorkerSettings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'store = "postgres"', "HIVEMEM_STORE='postgres'"),
+        (b"surprise = 1", "HIVEMEM_SURPRISE=1"),
+        (b"[streams]\nreplicas = 'many'", "HIVEMEM_STREAMS__REPLICAS='many'"),
+        (b"store =", "not TOML"),
+        (b"store = '\xff'", "not TOML"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: bytes, said: str
+) -> None:
+    file = tmp_path / "hive.toml"
+    file.write_bytes(text)
+    monkeypatch.setenv("HIVEMEM_CONFIG", str(file))
+    with pytest.raises(SettingsError) as refused:
+        load(WorkerSettings)
+    assert said in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HIVEMEM_CONFIG", str(tmp_path / "missing.toml"))
+    with pytest.raises(SettingsError, match=r"HIVEMEM_CONFIG=.*missing\.toml: there is no such file"):
+        load(WorkerSettings)

@@ -1,0 +1,97 @@
+"""Things that count up, and a bus to announce them on."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from nats.aio.client import Client
+
+from hivemem_contracts.subjects import Address
+from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.ledger.entity import Announcement, Entity, Stamp
+from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Outcome, Write
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+
+TENANT: Final = "acme"
+DEADLINE_SECONDS: Final = 20.0
+POLL_SECONDS: Final = 0.01
+UNSPEAKABLE: Final = "unspeakable"
+"""A number that cannot be announced: its subject would be too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    number: int
+    note: str = ""
+
+
+def _announce(record: Thing, stamp: Stamp) -> tuple[Announcement, ...]:
+    address = Address(("x" * 4_000,) if record.note == UNSPEAKABLE else (stamp.id,))
+    previous = stamp.version - 1 or None
+    return (Announcement("thing", "counted", address, stamp.id, stamp.version, previous, {"number": record.number}),)
+
+
+def _announce_erased(stamp: Stamp) -> tuple[Announcement, ...]:
+    return (Announcement("thing", "gone", Address((stamp.id,)), stamp.id, stamp.version, stamp.version - 1, None),)
+
+
+THING: Final[Entity[Thing, Thing]] = Entity(
+    name="thing",
+    head=Thing,
+    record=Thing,
+    evolve=lambda head, record, stamp: record,
+    announce=_announce,
+    announce_erased=_announce_erased,
+    indexed=lambda head: {},
+    snapshot_every=1,
+)
+
+
+def open_ledger(path: Path) -> SqliteLedger:
+    return SqliteLedger(path, [THING])
+
+
+def count(ledger: Ledger, id: str, note: str = "") -> Awaitable[Outcome]:
+    """Queue one more number of a thing."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        head = heads(THING, id)
+        number = head.value.number + 1 if head is not None and head.value is not None else 1
+        return [Append(THING, id, Thing(number, note))]
+
+    return ledger.commit(Write(TENANT, "bot", THING, id, decide))
+
+
+async def count_many(ledger: Ledger, ids: list[str]) -> None:
+    await asyncio.gather(*[count(ledger, id) for id in ids])
+
+
+async def told(client: Client) -> dict[str, list[int]]:
+    """The whole feed: the versions of each thing, in the order of the stream. A twin would show."""
+    found: dict[str, list[int]] = {}
+    state = (await ask(client, "STREAM.INFO.CHANGES"))["state"]
+    if not state["messages"]:
+        return found
+    jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
+    subscription = await jetstream.subscribe("hive.chg.>", stream="CHANGES", ordered_consumer=True)
+    for _ in range(int(state["messages"])):
+        message = await subscription.next_msg(timeout=DEADLINE_SECONDS)
+        body: dict[str, Any] = orjson.loads(message.data)
+        found.setdefault(body["namespace"], []).append(body["version"])
+    await subscription.unsubscribe()
+    return found
+
+
+async def eventually(holds: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + DEADLINE_SECONDS
+    while True:
+        held = holds()
+        if await held if inspect.isawaitable(held) else held:
+            return
+        assert loop.time() < deadline, f"never within {DEADLINE_SECONDS} s: {what}"
+        await asyncio.sleep(POLL_SECONDS)
