@@ -1,0 +1,51 @@
+"""Ends the transactions that other workers left open, so that nobody waits for their locks.
+
+A worker that is killed or frozen between writing a batch and committing it leaves the batch's documents locked, until
+the server gives the transaction up: by default after a minute or more. Whoever lives looks after that much sooner. An
+owner that lives after all is told that its transaction is gone, which is a conflict like any other.
+"""
+
+import asyncio
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from hivemem_runtime.ledger.mongo.driver import APPLICATION, Database
+
+log = structlog.get_logger("hivemem.ledger")
+
+IDLE_SECONDS: Final = 1.0
+"""Between its two commands a living worker's transaction is idle for a millisecond."""
+LOOK_SECONDS: Final = 1.0
+_ENDED_AT_ONCE: Final = 100
+
+
+async def end_abandoned(database: Database) -> int:
+    """One look; answers how many were ended. Raises the driver's errors."""
+    idle = {
+        "type": "idleSession",
+        "appName": APPLICATION,
+        "transaction.timeInactiveMicros": {"$gte": int(IDLE_SECONDS * 1_000_000)},
+    }
+    # Not those of other users: that takes a privilege, and all workers are one user.
+    pipeline = [{"$currentOp": {"idleSessions": True}}, {"$match": idle}, {"$limit": _ENDED_AT_ONCE}]
+    reply = await database.command({"aggregate": 1, "pipeline": pipeline, "cursor": {}}, admin=True)
+    sessions = [{"id": found["lsid"]["id"]} for found in reply["cursor"]["firstBatch"]]
+    if sessions:
+        await database.command({"killSessions": sessions}, admin=True)
+        log.warning("transactions of other workers ended", count=len(sessions))
+    return len(sessions)
+
+
+async def keep_ending_abandoned(database: Database) -> None:
+    """Until it is cancelled. A server that is away, or does not allow it, is asked again the next time."""
+    refused: str | None = None
+    while True:
+        try:
+            await end_abandoned(database)
+        except PyMongoError as error:
+            if refused != type(error).__name__:
+                refused = type(error).__name__
+                log.info("abandoned transactions cannot be looked for", error=str(error))
+        await asyncio.sleep(LOOK_SECONDS)
