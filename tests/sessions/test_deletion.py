@@ -88,6 +88,37 @@ async def test_an_id_may_be_used_again_and_its_numbers_go_on(bot: Agent) -> None
     assert told == ["old", "new"]
 
 
+async def test_a_deletion_that_is_sent_again_spares_the_next_session_of_the_id(bot: Agent) -> None:
+    await bot.create("s1")
+    await bot.append("s1")
+    first = await bot.ask("delete", id="m1", session_id="s1")
+    await bot.create("s1")
+    await bot.append("s1", content="new")
+    again = await bot.ask("delete", id="m1", session_id="s1")
+    assert (again["session_id"], again["revision"]) == ("s1", first["revision"])
+    assert await contents(bot, "s1") == ["new"]
+    assert (await bot.ask("delete", id="m2", session_id="s1"))["revision"] > first["revision"]
+
+
+async def test_of_two_deletions_at_once_the_later_one_finds_nothing(
+    bot: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bot.create("s1")
+    erase = Eraser._erase  # pyright: ignore[reportPrivateUsage]  # it is overtaken right there
+    overtaken: list[str] = []
+
+    async def overtake(eraser: Eraser, sender: Sender, session_id: str, cause: str, keep: int) -> Any:
+        if cause == bot.id("slow") and not overtaken:
+            overtaken.append(cause)
+            await bot.ask("delete", id=bot.id("fast"), session_id="s1")
+        return await erase(eraser, sender, session_id, cause, keep)
+
+    monkeypatch.setattr(Eraser, "_erase", overtake)
+    refused = await bot.refusal("delete", id=bot.id("slow"), session_id="s1")
+    assert (refused.code, refused.context) == (40401, {"session_id": "s1"})
+    assert (await bot.told()).count(("session.deleted", 2)) == 1
+
+
 async def test_living_forks_keep_what_they_share(bot: Agent) -> None:
     at = await family(bot)
     await bot.ask("delete", session_id="a")

@@ -37,8 +37,8 @@ class Eraser:
         its events are known for good. What is interrupted after it is finished by the same deletion sent again.
         """
         head = await self._ledger.head(SESSION, sender.tenant, session_id)
-        if head is None or begun.stamp is None:
-            raise session_not_found(session_id)
+        assert head is not None, "it was there when its deletion was begun"
+        assert begun.stamp is not None, "beginning a deletion appends"
         if head.value is not None and head.value.offset > begun.record.revision:
             # It is done, and another session has the id by now; its numbers begin above the tombstone.
             return begun.stamp._replace(version=head.value.offset)

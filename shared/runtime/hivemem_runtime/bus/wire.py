@@ -43,4 +43,4 @@ async def send(client: Client, frames: Iterable[bytes]) -> None:
     if not client.is_connected:
         raise nats.errors.ConnectionReconnectingError
     await client._send_command(b"".join(frames))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    await client._flush_pending()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+    await client._flush_pending()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -6,6 +6,7 @@ owner that lives after all is told that its transaction is gone, which is a conf
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -38,14 +39,28 @@ async def end_abandoned(database: Database) -> int:
     return len(sessions)
 
 
-async def keep_ending_abandoned(database: Database) -> None:
-    """Until it is cancelled. A server that is away, or does not allow it, is asked again the next time."""
-    refused: str | None = None
-    while True:
-        try:
-            await end_abandoned(database)
-        except PyMongoError as error:
-            if refused != type(error).__name__:
-                refused = type(error).__name__
-                log.info("abandoned transactions cannot be looked for", error=str(error))
-        await asyncio.sleep(LOOK_SECONDS)
+class Upkeep:
+    """Looks every second, from when it is made until it is stopped. A server that is away, or does not allow it, is
+    asked again the next time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._stopping = asyncio.Event()
+        self._refused: type[PyMongoError] | None = None
+        self._task = asyncio.create_task(self._run(), name="hivemem-mongo-upkeep")
+
+    async def stop(self) -> None:
+        # Not by cancelling: a driver in the middle of a command may swallow that.
+        self._stopping.set()
+        await self._task
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await end_abandoned(self._database)
+            except PyMongoError as error:
+                if self._refused is not type(error):
+                    self._refused = type(error)
+                    log.info("abandoned transactions cannot be looked for", error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), LOOK_SECONDS)

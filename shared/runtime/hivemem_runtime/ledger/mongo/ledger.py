@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.mongo.abandoned import keep_ending_abandoned
+from hivemem_runtime.ledger.mongo.abandoned import Upkeep
 from hivemem_runtime.ledger.mongo.committer import Committer
 from hivemem_runtime.ledger.mongo.documents import HIGHEST_VERSION, META
 from hivemem_runtime.ledger.mongo.driver import DEFAULT_DRIVER, Database, DriverName
@@ -35,7 +35,7 @@ class _Opened:
     database: Database
     bench: Workbench
     committer: Committer
-    upkeep: asyncio.Task[None]
+    upkeep: Upkeep
 
 
 class MongoLedger:
@@ -78,15 +78,13 @@ class MongoLedger:
             await database.close()
             raise
         committer = Committer(bench, batch_writes=self._batch_writes, queue_limit=self._queue_limit)
-        upkeep = asyncio.create_task(keep_ending_abandoned(database), name="hivemem-mongo-upkeep")
-        self._opened = _Opened(database, bench, committer, upkeep)
+        self._opened = _Opened(database, bench, committer, Upkeep(database))
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
-            opened.upkeep.cancel()
-            await asyncio.gather(opened.upkeep, return_exceptions=True)
             await opened.committer.stop()
+            await opened.upkeep.stop()
             await opened.bench.close()
             await opened.database.close()
 
