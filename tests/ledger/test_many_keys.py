@@ -6,6 +6,7 @@ from hivemem_contracts.errors import NotFound
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger
 
 from .backends import Backend, within
+from .clock import ManualClock
 from .entities import COUNTER, NOTE, CounterHead, CounterSet, NoteEdited
 from .writes import TENANT, Told, count, edit, note_and_count, transfer, value_of, write
 
@@ -114,3 +115,14 @@ async def test_records_of_one_write_share_cause_actor_and_trace(ledger: Ledger) 
     assert counted
     for stamp in (line.stamp, counted.stamp):
         assert (stamp.actor, stamp.cause, stamp.traceparent) == ("bo", "m", "00-1-2-01")
+
+
+async def test_all_that_is_committed_together_has_one_time(ledger: Ledger, clock: ManualClock) -> None:
+    await ledger.commit(write(COUNTER, "ahead", lambda _h, _n: [Append(COUNTER, "ahead", CounterSet(1))]))
+    clock.now -= 1_000_000
+    both = [Append(COUNTER, "behind", CounterSet(1)), Append(COUNTER, "ahead", CounterSet(2))]
+    outcome = await ledger.commit(write(COUNTER, "behind", lambda _h, _n: both))
+    other = await ledger.head(COUNTER, TENANT, "ahead")
+    assert outcome.stamp is not None
+    assert other is not None
+    assert outcome.stamp.at == other.at

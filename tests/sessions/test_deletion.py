@@ -273,3 +273,10 @@ async def test_a_deletion_that_comes_again_does_not_reach_a_later_session_of_the
     assert again["revision"] == receipt["revision"]
     assert (await bot.session("s1"))["status"] == "created"
     assert (await bot.ask("delete", session_id="s1", id="m2"))["revision"] > receipt["revision"]
+
+
+async def test_an_id_can_be_used_again_as_soon_as_its_deletion_is_answered(bot: Agent) -> None:
+    for _ in range(20):
+        await bot.create("s1")
+        await bot.ask("delete", session_id="s1")
+    await bot.create("s1")

@@ -21,6 +21,8 @@ class Announcements(Protocol):
 
     async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None: ...
 
+    async def flush_tombstone(self, stamp: Stamp) -> None: ...
+
 
 class Eraser:
     """Erases sessions, and what is left of erased ones once nobody shares it any more."""
@@ -49,6 +51,8 @@ class Eraser:
         for owner in (session_id, *(share.owner for share in shares)):
             await self._release(sender, owner, cause)
         await self._move(sender, shares, "released")
+        # Until it is told, nothing can be written under the id: who hears of the deletion may use it again at once.
+        await self._announcements.flush_tombstone(stamp)
         return stamp
 
     async def _end(self, sender: Sender, fork: str) -> list[Share]:

@@ -85,14 +85,26 @@ class Announcer:
 
     async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None:
         """Return once everything of a key through `version` is on the feed; through `announced` it is known to be."""
+        await self._flush(Due(tenant, entity.name, id, announced, version, False, 0))
+
+    async def flush_tombstone(self, stamp: Stamp) -> None:
+        """Return once an erasure is on the feed; everything before it is already."""
+        announced = stamp.version - 1
+        await self._flush(
+            Due(
+                stamp.tenant, stamp.entity, stamp.id, announced, stamp.version, True, stamp.at, stamp.actor, stamp.cause
+            )
+        )
+
+    async def _flush(self, due: Due) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._wanted.append((Due(tenant, entity.name, id, announced, version, False, 0), future))
+        self._wanted.append((due, future))
         self._wake.set()
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await future
         except TimeoutError as error:
-            raise Unavailable(f"{entity.name} {id!r} could not be announced", retry_after_ms=500) from error
+            raise Unavailable(f"{due.entity} {due.id!r} could not be announced", retry_after_ms=500) from error
 
     def _committed(self, records: Sequence[Committed]) -> None:
         for record in records:

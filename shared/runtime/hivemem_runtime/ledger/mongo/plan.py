@@ -114,7 +114,9 @@ class Plan:
         if not decision:
             return self._nothing(write, view, identities, now)
         _check_distinct(decision)
-        steps = [self._step(write, append, now) for append in decision]
+        # One time for all that is committed together, above that of each of the keys.
+        at = max([now, *[self.current(append.entity, write.tenant, append.id).at + 1 for append in decision]])
+        steps = [self._step(write, append, at) for append in decision]
         for head, record, committed in steps:
             self._stage(head, record, committed)
         self.only_read |= view.seen
@@ -152,7 +154,7 @@ class Plan:
             )
             self._named[identity] = outcome
 
-    def _step(self, write: Write, append: Append[Any, Any], now: int) -> tuple[KnownHead, NewRecord, Committed]:
+    def _step(self, write: Write, append: Append[Any, Any], at: int) -> tuple[KnownHead, NewRecord, Committed]:
         entity = append.entity
         before = self.current(entity, write.tenant, append.id)
         stamp = Stamp(
@@ -160,7 +162,7 @@ class Plan:
             entity.name,
             append.id,
             before.version + 1,
-            max(now, before.at + 1),
+            at,
             write.actor,
             write.cause,
             write.traceparent,

@@ -141,8 +141,10 @@ class Batch:
             return self._nothing(write, scopes, now)
         if len(decision) > 1 and len({(append.entity.name, append.id) for append in decision}) != len(decision):
             raise AssertionError("a decision appends at most one record a key")
+        # One time for all that is committed together, above that of each of the keys.
+        at = max([now, *[self.head(append.entity, write.tenant, append.id).at + 1 for append in decision]])
         # Evolving and encoding may raise, so all of it is done before anything is staged.
-        for committed, head, record in [self._next(write, append, now) for append in decision]:
+        for committed, head, record in [self._next(write, append, at) for append in decision]:
             self._stage(committed, head, record)
         first = self.committed[-len(decision)]
         outcome = Outcome(first.stamp, first.record, first.head)
@@ -175,7 +177,7 @@ class Batch:
                 self._outcomes[scope] = outcome
         return outcome
 
-    def _next(self, write: Write, append: Append[Any, Any], now: int) -> tuple[Committed, CachedHead, StoredRecord]:
+    def _next(self, write: Write, append: Append[Any, Any], at: int) -> tuple[Committed, CachedHead, StoredRecord]:
         entity = append.entity
         head = self.head(entity, write.tenant, append.id)
         announced = self._marks.get((entity.name, write.tenant, append.id), 0)
@@ -185,7 +187,6 @@ class Batch:
             raise Unavailable(
                 f"the erasure of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
             )
-        at = now if now > head.at else head.at + 1
         stamp = Stamp(
             write.tenant, entity.name, append.id, head.version + 1, at, write.actor, write.cause, write.traceparent
         )
