@@ -8,6 +8,8 @@ from hivemem_contracts.errors import Unavailable
 
 BUSY_SECONDS: Final = 5.0
 RETRY_AFTER_MS: Final = 500
+_CHECKPOINT_PAGES: Final = 8_000
+"""Of 4 KiB. The pages that every commit touches are copied into the file once for many commits."""
 _MAPPED_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -19,6 +21,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         connection.execute("PRAGMA cache_size = -32768")
         if read_only:
