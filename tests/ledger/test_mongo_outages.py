@@ -165,7 +165,8 @@ def mortal(tmp_path: Path) -> Iterator[ProcessServer]:
 async def test_store_that_is_killed_loses_nothing_acknowledged_and_is_used_again(
     mortal: ProcessServer, driver: DriverName
 ) -> None:
-    url = mortal.url + "&serverSelectionTimeoutMS=500"
+    # Longer than a driver waits between two looks at a server that is away.
+    url = mortal.url + "&serverSelectionTimeoutMS=1500"
     ledger = MongoLedger(url, ENTITIES, database="mortal", driver=driver)
     await ledger.open()
     acknowledged: list[int] = []

@@ -1,0 +1,71 @@
+"""Kills and pauses the processes of a fleet at random moments, and brings them back."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hivemem_testing.process import ProcessServer, ServerFailedError
+
+from .fleet import Fleet, ended_by_itself
+
+
+@dataclass(frozen=True)
+class Habit:
+    """How one kind of victim is treated; the seconds are means."""
+
+    alive_seconds: float
+    down_seconds: float
+    pauses: float = 0.0
+    """The share of strikes that stop the process for a while instead of killing it."""
+
+
+_SERVER = Habit(alive_seconds=0.7, down_seconds=0.1)
+_WORKER = Habit(alive_seconds=0.8, down_seconds=0.1, pauses=0.15)
+_PAUSED_SECONDS = (0.05, 4.0)
+"""The longest is longer than a pin lives, so that another worker takes over."""
+
+
+class Killer:
+    def __init__(self, fleet: Fleet, seed: int, stopping: Callable[[], bool]) -> None:
+        self._fleet = fleet
+        self._seed = seed
+        self._stopping = stopping
+        self.strikes: Counter[str] = Counter()
+        self.findings: list[str] = []
+
+    async def run(self) -> None:
+        await asyncio.gather(
+            *(self._haunt(server, _SERVER) for server in self._fleet.servers),
+            *(self._haunt(worker, _WORKER) for worker in self._fleet.workers),
+        )
+
+    async def _haunt(self, server: ProcessServer, habit: Habit) -> None:
+        choice = random.Random(f"{self._seed}/{server.name}")
+        while not self._stopping():
+            await asyncio.sleep(choice.expovariate(1 / habit.alive_seconds))
+            if ended_by_itself(server):
+                self.findings.append(f"{server.name} ended by itself; its log: {server.log}")
+            elif choice.random() < habit.pauses:
+                await self._pause(server, choice.uniform(*_PAUSED_SECONDS))
+                continue
+            await self._kill(server, choice.expovariate(1 / habit.down_seconds))
+
+    async def _pause(self, server: ProcessServer, seconds: float) -> None:
+        self.strikes[f"{server.name} paused"] += 1
+        await asyncio.to_thread(server.pause)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            server.resume()
+
+    async def _kill(self, server: ProcessServer, down_seconds: float) -> None:
+        self.strikes[f"{server.name} killed"] += 1
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(down_seconds)
+        try:
+            await asyncio.to_thread(server.start)
+        except ServerFailedError as error:
+            self.findings.append(str(error))
+            await asyncio.to_thread(server.start)

@@ -1,0 +1,41 @@
+"""When the fleet has done all that it was asked, and told of it."""
+
+import asyncio
+import time
+
+from nats.aio.client import Client
+
+from .feed import commands_waiting, last_sequence
+from .fleet import DUPLICATE_WINDOW_SECONDS, Fleet, status, works
+
+SWEPT_SECONDS = 3.0 + DUPLICATE_WINDOW_SECONDS
+"""Longer than a sweep waits: what comes late would be a twin."""
+DONE_SECONDS = 0.3
+REST_SECONDS = 90.0
+POLL_SECONDS = 0.05
+
+
+async def come_to_rest(client: Client, fleet: Fleet) -> None:
+    """All commands done and the feed at its end; and then once more, after all workers died at that moment."""
+    await quiet(client, fleet, DONE_SECONDS)
+    for worker in fleet.workers:
+        worker.kill()
+    await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in fleet.workers))
+    await quiet(client, fleet, SWEPT_SECONDS)
+
+
+async def quiet(client: Client, fleet: Fleet, seconds: float) -> None:
+    """Wait until all are ready, no command waits, and nothing was added to the feed for a while."""
+    deadline = time.monotonic() + REST_SECONDS
+    for worker in fleet.workers:
+        while not await asyncio.to_thread(works, worker):
+            assert time.monotonic() < deadline, f"{worker.name} is never ready"
+    last, since = -1, time.monotonic()
+    while time.monotonic() - since < seconds:
+        newest, waiting = await last_sequence(client), await commands_waiting(client)
+        if newest != last or waiting:
+            last, since = newest, time.monotonic()
+        if time.monotonic() > deadline:
+            states = [await asyncio.to_thread(status, worker) for worker in fleet.workers]
+            raise AssertionError(f"never at rest: {waiting} commands wait, the feed is at {newest}: {states}")
+        await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,24 @@
+"""Starts `hivemem up` for a test and sees to it that none outlives the test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .up import Up
+
+StartUp = Callable[..., Up]
+
+
+@pytest.fixture
+def start_up(tmp_path: Path) -> Iterator[StartUp]:
+    started: list[Up] = []
+
+    def start(*options: str, data: Path = tmp_path / "data", nats_port: int = 0, http_port: int = 0) -> Up:
+        directory = tmp_path / f"run{len(started)}"
+        started.append(Up(directory, data, *options, nats_port=nats_port, http_port=http_port))
+        return started[-1]
+
+    yield start
+    for up in started:
+        up.kill()

@@ -1,0 +1,78 @@
+"""What was acknowledged is there after every restart, and the fleet goes on when its nats-server dies alone."""
+
+import http.client
+import os
+import signal
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import orjson
+
+from .asking import append_event, contents, create_session
+from .conftest import StartUp
+from .up import Up, eventually
+
+EVENTS = 20
+
+
+async def test_everything_is_there_after_a_restart(start_up: StartUp) -> None:
+    up = start_up().ready()
+    await create_session(up.nats, "s1")
+    for number in range(1, EVENTS + 1):
+        await append_event(up.nats, "s1", number)
+    assert up.stop() == 0
+    again = start_up().ready()
+    assert await contents(again.nats, "s1") == list(range(1, EVENTS + 1))
+    await append_event(again.nats, "s1", EVENTS + 1)
+
+
+async def test_everything_is_there_after_kill_9_and_each_next_one_starts(start_up: StartUp) -> None:
+    number = 0
+    for _ in range(5):
+        up = start_up().ready()
+        if number == 0:
+            await create_session(up.nats, "s1")
+        assert await contents(up.nats, "s1") == list(range(1, number + 1))
+        for _ in range(5):
+            number += 1
+            await append_event(up.nats, "s1", number)
+        up.kill()
+
+
+async def test_its_nats_server_is_started_again(start_up: StartUp) -> None:
+    up = start_up().ready()
+    await create_session(up.nats, "s1")
+    for number in (1, 2, 3):
+        kill_server(up)
+        eventually(lambda: page(up.http, "/readyz")[0] == 200, "the fleet is ready again")
+        await append_event(up.nats, "s1", number)
+    assert up.stop() == 0
+
+
+def kill_server(up: Up) -> None:
+    """And wait until there is another one."""
+    killed = up.nats_pid()
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: up.nats_pid() not in (0, killed), "another server")
+
+
+def test_health_pages(start_up: StartUp) -> None:
+    up = start_up().ready()
+    assert page(up.http, "/healthz") == (200, {"status": "ok"})
+    for path in ("/readyz", "/status"):
+        code, body = page(up.http, path)
+        assert (code, body["ready"]) == (200, True)
+        assert body["workers"]["sessions"]["store_ready"] is True
+    code, body = page(up.http, "/nothing")
+    assert code == 404
+    assert "/readyz" in body["error"]
+
+
+def page(url: str, path: str) -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, cast("dict[str, Any]", orjson.loads(answer.read()))
+    finally:
+        connection.close()
