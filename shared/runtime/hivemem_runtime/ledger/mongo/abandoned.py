@@ -18,7 +18,7 @@ log = structlog.get_logger("hivemem.ledger")
 
 IDLE_SECONDS: Final = 1.0
 """Between its two commands a living worker's transaction is idle for a millisecond."""
-LOOK_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 0.5
 _ENDED_AT_ONCE: Final = 100
 
 
@@ -40,7 +40,7 @@ async def end_abandoned(database: Database) -> int:
 
 
 class Upkeep:
-    """Looks every second, from when it is made until it is stopped. A server that is away, or does not allow it, is
+    """Looks twice a second, from when it is made until it is stopped. A server that is away, or does not allow it, is
     asked again the next time."""
 
     def __init__(self, database: Database) -> None:
