@@ -1,7 +1,9 @@
 """Is there a Docker engine, and does it have an image: questions whose answer takes a bounded time."""
 
 import functools
+import gc
 import threading
+import warnings
 from contextlib import closing
 
 ENGINE_TIMEOUT_SECONDS = 3.0
@@ -19,6 +21,15 @@ class NoContainerError(Exception):
 @functools.cache
 def engine_failure() -> str | None:
     """Why no Docker engine can be used from here; None where one can."""
+    with warnings.catch_warnings():
+        # docker-py leaves the socket of a failed attempt to the collector, which would complain in somebody's test.
+        warnings.simplefilter("ignore", ResourceWarning)
+        failure = _ask_engine()
+        gc.collect()
+    return failure
+
+
+def _ask_engine() -> str | None:
     try:
         from testcontainers.core.docker_client import DockerClient
     except ImportError:
