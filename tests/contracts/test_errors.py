@@ -37,7 +37,8 @@ def test_the_codes_are_those_of_the_contract() -> None:
 
 def test_every_error_has_a_code_of_its_own_and_is_listed() -> None:
     assert len({error.code for error in ALL_ERRORS}) == len(ALL_ERRORS)
-    assert set(HiveError.__subclasses__()) == set(ALL_ERRORS)
+    ours = {error for error in HiveError.__subclasses__() if error.__module__ == HiveError.__module__}
+    assert ours == set(ALL_ERRORS)
 
 
 @given(st.sampled_from(ALL_ERRORS), st.text(), contexts)
