@@ -21,8 +21,11 @@ class Habit:
     """The share of strikes that stop the process for a while instead of killing it."""
 
 
-_SERVER = Habit(alive_seconds=0.7, down_seconds=0.1)
-_WORKER = Habit(alive_seconds=0.8, down_seconds=0.1, pauses=0.15)
+_SERVERS = {
+    "nats-server": Habit(alive_seconds=0.4, down_seconds=0.05),
+    "mongod": Habit(alive_seconds=1.0, down_seconds=0.1),
+}
+_WORKER = Habit(alive_seconds=0.5, down_seconds=0.05, pauses=0.15)
 _PAUSED_SECONDS = (0.05, 4.0)
 """The longest is longer than a pin lives, so that another worker takes over."""
 
@@ -37,7 +40,7 @@ class Killer:
 
     async def run(self) -> None:
         await asyncio.gather(
-            *(self._haunt(server, _SERVER) for server in self._fleet.servers),
+            *(self._haunt(server, _SERVERS[server.name]) for server in self._fleet.servers),
             *(self._haunt(worker, _WORKER) for worker in self._fleet.workers),
         )
 

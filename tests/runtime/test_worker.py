@@ -198,22 +198,39 @@ async def test_health_is_told_on_the_bus_too(bus: ProcessServer, caller: Client,
 
 
 class Stubborn:
+    def __init__(self, fault: BaseException, *, at_start: bool = False) -> None:
+        self._fault = fault
+        self._at_start = at_start
+
     async def start(self) -> None:
-        """Nothing to do."""
+        if self._at_start:
+            raise self._fault
 
     async def stop(self) -> None:
-        raise RuntimeError("not me")
+        raise self._fault
 
 
+@pytest.mark.parametrize("fault", [RuntimeError("not me"), asyncio.CancelledError()], ids=["fault", "cancellation"])
 async def test_a_part_that_does_not_stop_does_not_hold_the_others(
-    bus: ProcessServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bus: ProcessServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: BaseException
 ) -> None:
-    worker = idle_worker(bus.url, tmp_path, Stubborn())
+    """Not even by the cancellation of a task of its own, such as a client lets out when its connection is lost."""
+    worker = idle_worker(bus.url, tmp_path, Stubborn(fault))
     await worker.start()
     await worker.stop()
     assert "part did not stop cleanly" in "".join(capsys.readouterr())
     health = await worker.probe()
     assert (health["connected"], health["store_ready"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "fault", [nats.errors.TimeoutError(), asyncio.CancelledError()], ids=["timeout", "cancellation"]
+)
+async def test_a_bus_that_fails_during_the_start_is_a_reason_to_try_again(
+    bus: ProcessServer, tmp_path: Path, fault: BaseException
+) -> None:
+    with pytest.raises(Unavailable):
+        await idle_worker(bus.url, tmp_path, Stubborn(fault, at_start=True)).start()
 
 
 class Program:
