@@ -17,7 +17,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection with every statement its own transaction unless one is begun."""
     try:
         connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=1_024
         )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
