@@ -174,9 +174,9 @@ def _chunks(
 
 def read_version_at(connection: sqlite3.Connection, entity: AnyEntity, key: int, at: int) -> int:
     """Versions and commit times grow together along a key, so a moment is found by halving."""
-    versions = f"FROM {entity.name}_records WHERE key = ?1"
+    versions = f"FROM {entity.name}_records WHERE key = ?"
     low, high = connection.execute(
-        f"SELECT (SELECT min(version) {versions}), (SELECT max(version) {versions})", (key,)
+        f"SELECT (SELECT min(version) {versions}), (SELECT max(version) {versions})", (key, key)
     ).fetchone()
     found = 0
     while low is not None and low <= high:
