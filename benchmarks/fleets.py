@@ -43,7 +43,9 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(directory: Path, store: Store) -> Generator[Fleet]:
+def running_fleet(
+    directory: Path, store: Store, service: str, more: Mapping[str, str] | None = None
+) -> Generator[Fleet]:
     with ExitStack() as stack:
         nats = stack.enter_context(packaged_nats(directory / "nats"))
         mongo = stack.enter_context(packaged_mongo(directory / "mongo")) if store == "mongo" else None
@@ -52,19 +54,20 @@ def running_fleet(directory: Path, store: Store) -> Generator[Fleet]:
             "HIVEMEM_STORE": store,
             "HIVEMEM_DATA": str(directory / "data"),
             "HIVEMEM_LOG_LEVEL": "warning",
+            **(more or {}),
             **({"HIVEMEM_MONGO_URL": mongo.url} if mongo else {}),
         }
-        worker = stack.enter_context(_worker(directory / "worker", settings))
+        worker = stack.enter_context(_worker(directory / "worker", service, settings))
         yield Fleet(store, nats, mongo, worker)
 
 
-def _worker(directory: Path, settings: Mapping[str, str]) -> ProcessServer:
+def _worker(directory: Path, service: str, settings: Mapping[str, str]) -> ProcessServer:
     directory.mkdir(parents=True)
     port = free_port()
     program = Program(
         name="worker",
         version="",
-        command=(sys.executable, "-m", "hivemem_sessions"),
+        command=(sys.executable, "-m", f"hivemem_{service}"),
         port=port,
         ready=functools.partial(http_answers, LOOPBACK, port, "/readyz"),
         environment={**settings, "HIVEMEM_HTTP_PORT": str(port)},

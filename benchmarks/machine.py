@@ -5,7 +5,7 @@ import platform
 import resource
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def _our_seconds() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def describe(directory: Path, servers: Mapping[str, str]) -> dict[str, str]:
+def describe(directory: Path, servers: Mapping[str, str], packages: Sequence[str]) -> dict[str, str]:
     """By what it is called in the table; `directory` is where the data of the run are."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return {
@@ -50,9 +50,7 @@ def describe(directory: Path, servers: Mapping[str, str]) -> dict[str, str]:
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
         **dict(sorted(servers.items())),
-        "google-adk": version("google-adk"),
-        "nats-py": version("nats-py"),
-        "pymongo": version("pymongo"),
+        **{package: version(package) for package in packages},
     }
 
 

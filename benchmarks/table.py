@@ -6,32 +6,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.marks import PEERS, ROWS, STORES, Row
 from benchmarks.results import Measured, Results
-
-HEADINGS = (
-    "measure",
-    "Hivemem, SQLite",
-    "Hivemem, MongoDB",
-    "ADK SqliteSessionService",
-    "ADK DatabaseSessionService",
-    "ratio",
-    "mark",
-    "reached",
-)
+from benchmarks.rows import STORES, Row
+from benchmarks.suite import Suite
 
 
-def rows(results: Results) -> Iterator[tuple[str, ...]]:
-    for row in ROWS:
+def headings(suite: Suite) -> tuple[str, ...]:
+    return ("measure", "Hivemem, SQLite", "Hivemem, MongoDB", *suite.peers.values(), "ratio", "mark", "reached")
+
+
+def rows(suite: Suite, results: Results) -> Iterator[tuple[str, ...]]:
+    for row in suite.rows:
         mine = [row.of(results, store) for store in STORES]
         if any(mine):
             yield (
                 row.title,
                 *map(shown, mine),
-                *(shown(row.of_peer(results, peer)) for peer in PEERS),
-                _ratios(row, results),
-                row.mark(results),
-                _reached(row, results),
+                *(shown(row.of_peer(results, peer)) for peer in suite.peers),
+                _ratios(row, suite, results),
+                row.mark(results, suite.peer_name),
+                _reached(row, suite, results),
             )
 
 
@@ -51,24 +45,24 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _ratios(row: Row, results: Results) -> str:
+def _ratios(row: Row, suite: Suite, results: Results) -> str:
     """One for each store that was measured: how many times better than the better peer."""
-    ratios = [row.ratio(results, store) for store in STORES]
+    ratios = [row.ratio(results, store, suite.peers) for store in STORES]
     return " / ".join("-" if ratio is None else f"{number(ratio)}x" for ratio in ratios) if any(ratios) else ""
 
 
-def _reached(row: Row, results: Results) -> str:
-    words = [{None: "-", True: "yes", False: "no"}[row.reached(results, store)] for store in STORES]
+def _reached(row: Row, suite: Suite, results: Results) -> str:
+    words = [{None: "-", True: "yes", False: "no"}[row.reached(results, store, suite.peers)] for store in STORES]
     if words == ["-", "-"]:
         return ""
     return words[0] if row.of(results, "mongo") is None or words[0] == words[1] else " / ".join(words)
 
 
-def print_table(results: Results, console: Console) -> None:
-    table = Table(title="Hivemem next to google-adk", caption="median of the rounds (lowest-highest)")
-    for place, heading in enumerate(HEADINGS):
+def print_table(suite: Suite, results: Results, console: Console) -> None:
+    table = Table(title=suite.title, caption="median of the rounds (lowest-highest)")
+    for place, heading in enumerate(headings(suite)):
         table.add_column(heading, justify="left" if place == 0 else "right", overflow="fold")
-    for cells in rows(results):
+    for cells in rows(suite, results):
         colour = "red" if "no" in cells[-1] else "green" if "yes" in cells[-1] else ""
         table.add_row(*cells[:-1], Text(cells[-1], style=colour))
     for name, text in results.machine.items():
@@ -78,9 +72,10 @@ def print_table(results: Results, console: Console) -> None:
         console.print(Text(f"note: {note}"))
 
 
-def markdown(results: Results) -> str:
-    lines = [f"| {' | '.join(HEADINGS)} |", "|---" + "|--:" * (len(HEADINGS) - 1) + "|"]
-    for cells in rows(results):
+def markdown(suite: Suite, results: Results) -> str:
+    names = headings(suite)
+    lines = [f"| {' | '.join(names)} |", "|---" + "|--:" * (len(names) - 1) + "|"]
+    for cells in rows(suite, results):
         title = cells[0].replace("  ", "&nbsp;&nbsp;", 1) if cells[0].startswith("  ") else cells[0]
         reached = cells[-1].replace("yes", "**yes**")
         lines.append(f"| {' | '.join((title, *cells[1:-1], reached))} |")

@@ -3,7 +3,7 @@
 import asyncio
 
 from benchmarks.fleets import Embedded
-from benchmarks.lab import Lab
+from benchmarks.sessions.lab import Lab
 
 
 async def run(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.subscriber URL SESSION COUNT`: a process that only listens to the feed of one session.
+"""`python -m benchmarks.sessions.subscriber URL SESSION COUNT`: a process that only listens to the feed of one session.
 
 It prints `ready`, and after so many events how many milliseconds after its commit each of them was here. Both clocks
 are those of this machine.
@@ -10,7 +10,7 @@ import sys
 import time
 
 import hivemem
-from benchmarks.event import TENANT
+from benchmarks.sessions.event import TENANT
 from hivemem_contracts.identifiers import microseconds_from_time
 
 

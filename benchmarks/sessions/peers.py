@@ -13,8 +13,8 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai.types import Content
 from sqlalchemy.exc import SQLAlchemyError
 
-from benchmarks.contenders import Refused
-from benchmarks.event import AGENT, APP, USER, content, delta
+from benchmarks.sessions.contenders import Refused
+from benchmarks.sessions.event import AGENT, APP, USER, content, delta
 
 NO_EVENTS = GetSessionConfig(num_recent_events=0)
 

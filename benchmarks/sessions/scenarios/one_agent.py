@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 
-from benchmarks.lab import Lab, fresh, turns
-from benchmarks.timing import append_in_turn, median, percentile
+from benchmarks.sessions.lab import Lab
+from benchmarks.sessions.timing import append_in_turn
+from benchmarks.timing import median, percentile
+from benchmarks.turns import fresh, turns
 
 WARM_UP = 30
 

@@ -1,69 +1,57 @@
 """Everything that is measured, set up once for the whole run, on one disk."""
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from benchmarks.contenders import Contender, HivememContender, PlainNatsContender
 from benchmarks.fleets import Fleet, Store, running_embedded, running_fleet
-from benchmarks.peers import AdkContender
+from benchmarks.memory.contenders import Contender, HivememContender, PlainNatsContender
+from benchmarks.memory.peers import LangGraphContender
+from benchmarks.memory.sizes import FULL, QUICK, Sizes
 from benchmarks.results import Results
-from benchmarks.sizes import Sizes
-from hivemem_contracts.identifiers import new_id
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Lab:
     """`hivemem` is through the library, by store; `plain` by hand; `embedded` is `hivemem up`."""
 
-    directory: Path
     sizes: Sizes
     results: Results
     fleets: dict[Store, Fleet]
     hivemem: dict[Store, HivememContender]
     plain: dict[Store, PlainNatsContender]
     embedded: HivememContender
-    peers: tuple[AdkContender, ...]
+    peer: LangGraphContender
 
     @property
     def everybody(self) -> list[Contender]:
-        return [*self.hivemem.values(), *self.plain.values(), self.embedded, *self.peers]
+        return [*self.hivemem.values(), *self.plain.values(), self.embedded, self.peer]
 
     @property
     def libraries(self) -> list[Contender]:
         """As they are used: without the plain clients."""
-        return [*self.hivemem.values(), *self.peers]
+        return [*self.hivemem.values(), self.peer]
+
+    @property
+    def fastest_ways(self) -> list[Contender]:
+        """For filling: what costs the least on this side."""
+        return [*self.plain.values(), self.peer]
 
 
 @asynccontextmanager
-async def open_lab(directory: Path, stores: Sequence[Store], sizes: Sizes, results: Results) -> AsyncGenerator[Lab]:
+async def open_lab(directory: Path, stores: Sequence[Store], results: Results) -> AsyncGenerator[Lab]:
+    sizes = QUICK if results.quick else FULL
     async with AsyncExitStack() as stack:
         fleets: dict[Store, Fleet] = {}
         hivemem: dict[Store, HivememContender] = {}
         plain: dict[Store, PlainNatsContender] = {}
         for store in stores:
-            fleets[store] = stack.enter_context(running_fleet(directory / store, store))
+            fleets[store] = stack.enter_context(running_fleet(directory / store, store, "memory"))
             hivemem[store] = await HivememContender.connect(store, fleets[store].url)
             plain[store] = await PlainNatsContender.connect(f"{store}-plain", fleets[store].url)
         up = await HivememContender.connect("up", stack.enter_context(running_embedded(directory / "up")).url)
-        peers = (AdkContender.sqlite(directory), AdkContender.database(directory))
-        lab = Lab(directory, sizes, results, fleets, hivemem, plain, up, peers)
+        lab = Lab(sizes, results, fleets, hivemem, plain, up, await LangGraphContender.open(directory))
         for contender in lab.everybody:
             stack.push_async_callback(contender.close)
         yield lab
-
-
-def turns(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
-    """Everybody once a round; who begins changes, so that nobody always runs after the same one."""
-    for number in range(rounds):
-        first = number % len(contenders)
-        for contender in (*contenders[first:], *contenders[:first]):
-            yield number, contender
-
-
-def fresh(kind: str) -> str:
-    return f"{kind}-{new_id()}"

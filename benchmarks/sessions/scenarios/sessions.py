@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 
-from benchmarks.contenders import Contender
-from benchmarks.lab import Lab, fresh, turns
-from benchmarks.timing import Load, append_at_once, percentile
+from benchmarks.sessions.contenders import Contender
+from benchmarks.sessions.lab import Lab
+from benchmarks.sessions.timing import append_at_once
+from benchmarks.timing import Load, percentile
+from benchmarks.turns import fresh, turns
 
 WARM_UP_SECONDS = 0.3
 

@@ -5,12 +5,13 @@ from collections import defaultdict
 
 from nats.aio.client import Client
 
-from benchmarks.contenders import HivememContender
-from benchmarks.event import AGENT, KIND, content, delta
 from benchmarks.fleets import Fleet, Store
-from benchmarks.lab import Lab, fresh, turns
-from benchmarks.sizes import ROUTES
-from benchmarks.streams import drained, last_change, moment_of, publish_backlog
+from benchmarks.sessions.contenders import HivememContender
+from benchmarks.sessions.event import AGENT, KIND, content, delta
+from benchmarks.sessions.lab import Lab
+from benchmarks.sessions.sizes import ROUTES
+from benchmarks.sessions.streams import drained, last_change, moment_of, publish_backlog
+from benchmarks.turns import fresh, turns
 from hivemem import NewEvent
 from hivemem_runtime.bus.connection import connect
 

@@ -10,7 +10,7 @@ import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from benchmarks.event import AGENT, TENANT, append_body
+from benchmarks.sessions.event import AGENT, TENANT, append_body
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.streams import CHANGES, DEAD, INGEST, MESSAGE_ID
 from hivemem_contracts.subjects import command_subject

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from benchmarks.lab import Lab
-from benchmarks.scenarios import durable, feed, history, one_agent, ready, sessions
+from benchmarks.sessions.lab import Lab
+from benchmarks.sessions.scenarios import durable, feed, history, one_agent, ready, sessions
 
 Scenario = Callable[[Lab], Awaitable[None]]
 

@@ -5,11 +5,12 @@ import json
 import sys
 from collections import defaultdict
 
-from benchmarks.contenders import HivememContender
 from benchmarks.fleets import Fleet, Store
-from benchmarks.lab import Lab, fresh, turns
-from benchmarks.sizes import CHANGES_A_SECOND
+from benchmarks.sessions.contenders import HivememContender
+from benchmarks.sessions.lab import Lab
+from benchmarks.sessions.sizes import CHANGES_A_SECOND
 from benchmarks.timing import median, percentile
+from benchmarks.turns import fresh, turns
 
 READY_SECONDS = 20.0
 WARM_UP = 20
@@ -28,7 +29,7 @@ async def run(lab: Lab) -> None:
 async def _listen(contender: HivememContender, fleet: Fleet, count: int) -> list[float]:
     session = fresh("feed")
     await contender.create(session)
-    command = [sys.executable, "-m", "benchmarks.subscriber", fleet.url, session, str(WARM_UP + count)]
+    command = [sys.executable, "-m", "benchmarks.sessions.subscriber", fleet.url, session, str(WARM_UP + count)]
     listener = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert listener.stdout is not None
     try:

@@ -7,7 +7,7 @@ import orjson
 from nats.aio.client import Client
 
 import hivemem
-from benchmarks.event import AGENT, APP, KIND, TENANT, USER, append_body, content, delta
+from benchmarks.sessions.event import AGENT, APP, KIND, TENANT, USER, append_body, content, delta
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import request_subject

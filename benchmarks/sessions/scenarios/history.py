@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 
-from benchmarks.contenders import Contender
-from benchmarks.lab import Lab, fresh, turns
-from benchmarks.sizes import EVENTS_READ
-from benchmarks.timing import append_in_turn, median, timed
+from benchmarks.sessions.contenders import Contender
+from benchmarks.sessions.lab import Lab
+from benchmarks.sessions.sizes import EVENTS_READ
+from benchmarks.sessions.timing import append_in_turn
+from benchmarks.timing import median, timed
+from benchmarks.turns import fresh, turns
 
 FIRST_EVENTS = 100
 APPENDS = 60
@@ -64,5 +66,5 @@ async def _reads(contender: Contender, session: str, count: int) -> list[float]:
         raise RuntimeError(f"{contender.name} answered {found} events instead of {EVENTS_READ}")
     samples: list[float] = []
     while len(samples) < count and sum(samples) < READS_MILLISECONDS:
-        samples.append(await timed(lambda: contender.newest(session, EVENTS_READ)))
+        samples.append(await timed(contender.newest, session, EVENTS_READ))
     return samples

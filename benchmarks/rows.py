@@ -1,0 +1,59 @@
+"""The rows of the comparison: what is shown of whom, against whom, and the mark that it has to reach."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from benchmarks.results import Measured, Results
+
+STORES: Final = ("sqlite", "mongo")
+
+
+@dataclass(frozen=True)
+class Row:
+    """`marks` are the bounds for the stores, in the unit of the measure or, with `times`, in times the best peer."""
+
+    title: str
+    measure: str
+    suffix: str = ""
+    """Of the contender's name: which way in."""
+
+    better: Literal["less", "more"] = "less"
+    marks: tuple[float, float] | None = None
+    times: bool = False
+    against: str | None = None
+    """What of the peers stands next to it, where that is called otherwise."""
+
+    def of(self, results: Results, store: str) -> Measured | None:
+        name = "up" if self.suffix == "up" else f"{store}{self.suffix}"
+        return None if self.suffix == "up" and store != "sqlite" else results.find(self.measure, name)
+
+    def of_peer(self, results: Results, peer: str) -> Measured | None:
+        return results.find(self.against or self.measure, peer)
+
+    def ratio(self, results: Results, store: str, peers: Iterable[str]) -> float | None:
+        """How many times better than the better one of the peers."""
+        mine = self.of(results, store)
+        found = [peer.value for name in peers if (peer := self.of_peer(results, name)) is not None]
+        if mine is None or not found or mine.unit == "x":
+            return None
+        return mine.value / max(found) if self.better == "more" else min(found) / mine.value
+
+    def reached(self, results: Results, store: str, peers: Iterable[str]) -> bool | None:
+        mine = self.of(results, store)
+        if self.marks is None or mine is None:
+            return None
+        mark = self.marks[STORES.index(store)]
+        value = self.ratio(results, store, peers) if self.times else mine.value
+        if value is None:
+            return None
+        return value >= mark if self.better == "more" else value <= mark
+
+    def mark(self, results: Results, peer_name: str) -> str:
+        if self.marks is None:
+            return ""
+        shown = " / ".join(dict.fromkeys(f"{mark:,g}" for mark in self.marks))
+        sign = "≥" if self.better == "more" else "≤"
+        measured = next((found for store in STORES if (found := self.of(results, store))), None)
+        unit = f"x {peer_name}" if self.times else measured.unit if measured else ""
+        return f"{sign} {shown} {unit}"

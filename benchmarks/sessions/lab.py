@@ -1,0 +1,54 @@
+"""Everything that is measured, set up once for the whole run, on one disk."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.fleets import Fleet, Store, running_embedded, running_fleet
+from benchmarks.results import Results
+from benchmarks.sessions.contenders import Contender, HivememContender, PlainNatsContender
+from benchmarks.sessions.peers import AdkContender
+from benchmarks.sessions.sizes import FULL, QUICK, Sizes
+
+
+@dataclass(frozen=True)
+class Lab:
+    """`hivemem` is through the library, by store; `plain` by hand; `embedded` is `hivemem up`."""
+
+    directory: Path
+    sizes: Sizes
+    results: Results
+    fleets: dict[Store, Fleet]
+    hivemem: dict[Store, HivememContender]
+    plain: dict[Store, PlainNatsContender]
+    embedded: HivememContender
+    peers: tuple[AdkContender, ...]
+
+    @property
+    def everybody(self) -> list[Contender]:
+        return [*self.hivemem.values(), *self.plain.values(), self.embedded, *self.peers]
+
+    @property
+    def libraries(self) -> list[Contender]:
+        """As they are used: without the plain clients."""
+        return [*self.hivemem.values(), *self.peers]
+
+
+@asynccontextmanager
+async def open_lab(directory: Path, stores: Sequence[Store], results: Results) -> AsyncGenerator[Lab]:
+    sizes = QUICK if results.quick else FULL
+    async with AsyncExitStack() as stack:
+        fleets: dict[Store, Fleet] = {}
+        hivemem: dict[Store, HivememContender] = {}
+        plain: dict[Store, PlainNatsContender] = {}
+        for store in stores:
+            fleets[store] = stack.enter_context(running_fleet(directory / store, store, "sessions"))
+            hivemem[store] = await HivememContender.connect(store, fleets[store].url)
+            plain[store] = await PlainNatsContender.connect(f"{store}-plain", fleets[store].url)
+        up = await HivememContender.connect("up", stack.enter_context(running_embedded(directory / "up")).url)
+        peers = (AdkContender.sqlite(directory), AdkContender.database(directory))
+        lab = Lab(directory, sizes, results, fleets, hivemem, plain, up, peers)
+        for contender in lab.everybody:
+            stack.push_async_callback(contender.close)
+        yield lab
