@@ -18,11 +18,13 @@ BOARDS = ("red", "blue")
 async def agree(ledger: Ledger, model: Model, draw: random.Random) -> None:
     for key in sorted(model.keys):
         await agree_on_key(ledger, model, key, draw)
-    for tenant in {key[1] for key in model.keys}:
-        for entity in model.entities.values():
+    for entity in model.entities.values():
+        assert await ledger.tenants(entity) == sorted({key[1] for key in model.keys if key[0] == entity.name})
+        for tenant in {key[1] for key in model.keys}:
             ids = [key[2] for key in model.keys if key[:2] == (entity.name, tenant)]
             heads = await ledger.heads(entity, tenant, [*ids, "never"])
             assert heads == {id: model.head((entity.name, tenant, id)) for id in ids}
+            await _agree_on_moments(ledger, model, entity, tenant, ids, draw)
             for index in entity.indexes:
                 await _agree_on_index(ledger, model, entity, tenant, index)
 
@@ -64,6 +66,18 @@ async def _agree_on_history(ledger: Ledger, model: Model, key: Key, draw: random
         assert _plain(found) == _modelled(model.history(key, **asked)), asked
 
 
+async def _agree_on_moments(
+    ledger: Ledger, model: Model, entity: AnyEntity, tenant: str, ids: Sequence[str], draw: random.Random
+) -> None:
+    times = [record.stamp.at for id in ids for record in model.keys[entity.name, tenant, id].records.values()]
+    for at in draw.sample(times, min(SAMPLES, len(times))):
+        found = await ledger.as_of(entity, tenant, [*ids, "never"], at)
+        expected = {id: model.record_as_of((entity.name, tenant, id), at) for id in ids}
+        assert {id: (record.stamp, record.value) for id, record in found.items()} == {
+            id: (record.stamp, record.value) for id, record in expected.items() if record
+        }
+
+
 async def _agree_on_index(ledger: Ledger, model: Model, entity: AnyEntity, tenant: str, index: Index) -> None:
     for place in BOARDS if index.equals else ("",):
         equals = {name: "plain" if name == "shade" else place for name in index.equals}
@@ -80,6 +94,9 @@ async def _agree_on_index(ledger: Ledger, model: Model, entity: AnyEntity, tenan
                 if cursor is None:
                     break
             assert found == (expected[::-1] if reverse else expected)
+        covered = await ledger.covered(entity, tenant, index.name, equals=equals, limit=10_000)
+        assert covered.items == model.covered(entity, tenant, index, equals)
+        assert await ledger.count(entity, tenant, index.name, equals=equals) == len(expected)
 
 
 def _plain(records: Sequence[Record[Any]]) -> list[tuple[Any, Any]]:

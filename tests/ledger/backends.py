@@ -48,6 +48,8 @@ class Options:
 class Capabilities:
     scan_words: tuple[str, ...]
     """The words by which this store's plans say that they read what they do not need, or sort by hand."""
+    fetch_words: tuple[str, ...]
+    """The words by which they say that they read the heads themselves and not an index alone."""
 
 
 class Store(Protocol):
@@ -112,7 +114,9 @@ async def within(waited: Awaitable[Any]) -> Any:
 @dataclass(slots=True)
 class SqliteStore:
     path: Path
-    capabilities: Capabilities = Capabilities(scan_words=("SCAN", "TEMP B-TREE", "AUTOMATIC"))
+    capabilities: Capabilities = Capabilities(
+        scan_words=("SCAN", "TEMP B-TREE", "AUTOMATIC"), fetch_words=("USING INDEX",)
+    )
 
     def make(self, options: Options) -> Ledger:
         return SqliteLedger(self.path, options.entities, **options.settings)
@@ -133,7 +137,7 @@ class MongoStore:
     database: str
     driver: Literal["motor", "pymongo"]
     client: MongoClient[dict[str, Any]]
-    capabilities: Capabilities = Capabilities(scan_words=("COLLSCAN", "SORT"))
+    capabilities: Capabilities = Capabilities(scan_words=("COLLSCAN", "SORT"), fetch_words=("FETCH",))
 
     def make(self, options: Options) -> Ledger:
         return MongoLedger(self.url, options.entities, database=self.database, driver=self.driver, **options.settings)

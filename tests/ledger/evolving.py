@@ -85,6 +85,10 @@ THIRD: Entity[TaskHead, TaskRecord] = replace(SECOND, schema=3, upcast=_to_third
 
 SECOND_INDEXED_OTHERWISE: Entity[TaskHead, TaskRecord] = replace(
     SECOND,
-    indexes=(Index("by_state", ("state",), "title"), Index("by_title", ("title",), "weight")),
+    indexes=(
+        Index("by_state", ("state",), "title"),
+        Index("by_title", ("title",), "weight"),
+        Index("ids", (), None, covering=("weight", "state")),
+    ),
 )
-"""The same data as SECOND. An index has another order under its old name, and one is new."""
+"""The same data as SECOND. An index has another order under its old name, and two are new."""

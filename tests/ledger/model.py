@@ -1,14 +1,18 @@
 """A ledger in plain dictionaries: slow, whole and obviously right. What a real one answers is compared with it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, Index, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Committed, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Committed, Covered, Head, Outcome, Write
 
 Key = tuple[str, str, str]
 """Entity name, tenant, id."""
+
+Scope = tuple[str, ...]
+"""Tenant, "request" or "once", and the rest of what a repeated write is known by."""
 
 
 def key_of(stamp: Stamp) -> Key:
@@ -54,7 +58,8 @@ class Model:
     def __init__(self, entities: Sequence[AnyEntity]) -> None:
         self.entities = {entity.name: entity for entity in entities}
         self.keys: dict[Key, ModelKey] = {}
-        self._repeats: dict[tuple[str, ...], tuple[Stamp | None, Any]] = {}
+        self._repeats: dict[Scope, tuple[Stamp | None, Any]] = {}
+        self._spent: set[Scope] = set()
 
     def head(self, key: Key) -> Head[Any] | None:
         found = self.keys.get(key)
@@ -64,17 +69,29 @@ class Model:
         return ModelHeads(self, tenant)
 
     def repeated(self, write: Write) -> tuple[Stamp | None, Any] | None:
-        """The first outcome of this write, if it was here before."""
-        return next((self._repeats[scope] for scope in _scopes(write) if scope in self._repeats), None)
+        """The first outcome of this write, if it was here before and is not erased."""
+        known = self._known(write)
+        return None if known is None else self._repeats.get(known)
+
+    def is_spent(self, write: Write) -> bool:
+        """What it wrote was erased since."""
+        return self._known(write) in self._spent
+
+    def _known(self, write: Write) -> Scope | None:
+        return next((scope for scope in _scopes(write) if scope in self._repeats or scope in self._spent), None)
 
     def apply(self, write: Write, committed: Sequence[Committed]) -> None:
         """Take over what a ledger says that a write appended, if it is what the model would have appended."""
         assert self.repeated(write) is None, f"applied twice: {write.cause}"
+        assert not self.is_spent(write), f"applied though it was erased: {write.cause}"
         decision = write.decide(self.heads(write.tenant), committed[0].stamp.at)
         assert len(decision) == len(committed)
+        nth: Counter[Key] = Counter()
         for append, each in zip(decision, committed, strict=True):
             stamp = each.stamp
             found = self.keys.setdefault(key_of(stamp), ModelKey(append.entity))
+            assert stamp.at == committed[0].stamp.at + nth[key_of(stamp)]
+            nth[key_of(stamp)] += 1
             assert (stamp.tenant, stamp.entity, stamp.id) == (write.tenant, append.entity.name, append.id)
             assert (stamp.actor, stamp.cause, stamp.traceparent) == (write.actor, write.cause, write.traceparent)
             assert stamp.version == found.version + 1, f"{stamp} after version {found.version}"
@@ -105,9 +122,10 @@ class Model:
         assert stamp.at > key.at
         key.version, key.at, key.head = stamp.version, stamp.at, None
         self.share_less(key_of(stamp), keep_through_position)
-        self._repeats = {
-            scope: first for scope, first in self._repeats.items() if not first[0] or key_of(first[0]) != key_of(stamp)
-        }
+        gone = [scope for scope, first in self._repeats.items() if first[0] and key_of(first[0]) == key_of(stamp)]
+        for scope in gone:
+            del self._repeats[scope]
+        self._spent.update(scope for scope in gone if scope[1] == "request")
 
     def share_less(self, key: Key, keep_through_position: int) -> None:
         """Of an erased key only these records stay readable."""
@@ -142,11 +160,8 @@ class Model:
         return found[:limit]
 
     def as_of(self, key: Key, at: int) -> Head[Any] | None:
-        records = [record for record in self.keys[key].records.values() if record.stamp.at <= at]
-        if not records:
-            return None
-        last = max(records, key=lambda record: record.stamp.version)
-        return Head(key[2], last.stamp.version, last.stamp.at, last.head)
+        last = self.record_as_of(key, at)
+        return Head(key[2], last.stamp.version, last.stamp.at, last.head) if last else None
 
     def find(self, entity: AnyEntity, tenant: str, index: Index, equals: Mapping[str, Scalar]) -> list[Head[Any]]:
         found: list[tuple[Any, str, Head[Any]]] = []
@@ -155,12 +170,29 @@ class Model:
             if head is None or head.value is None or key[:2] != (entity.name, tenant):
                 continue
             fields = kept.entity.indexed(head.value)
-            if all(fields[name] == equals[name] for name in index.equals) and (not index.only or fields[index.only]):
-                found.append((fields[index.order], head.id, head))
+            order = "" if index.order is None else fields[index.order]
+            if (
+                order is not None
+                and all(fields[name] == equals[name] for name in index.equals)
+                and (not index.only or fields[index.only])
+            ):
+                found.append((order, head.id, head))
         return [head for _, _, head in sorted(found, key=lambda each: each[:2])]
 
+    def covered(self, entity: AnyEntity, tenant: str, index: Index, equals: Mapping[str, Scalar]) -> list[Covered]:
+        found = self.find(entity, tenant, index, equals)
+        fields = [entity.indexed(head.value) for head in found]
+        return [
+            Covered(head.id, {name: each[name] for name in index.covering})
+            for head, each in zip(found, fields, strict=True)
+        ]
 
-def _scopes(write: Write) -> Iterator[tuple[str, ...]]:
+    def record_as_of(self, key: Key, at: int) -> ModelRecord | None:
+        records = [record for record in self.keys[key].records.values() if record.stamp.at <= at]
+        return max(records, key=lambda record: record.stamp.version, default=None)
+
+
+def _scopes(write: Write) -> Iterator[Scope]:
     if write.request_id is not None:
         yield write.tenant, "request", write.request_id
     if write.once is not None:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hivemem_contracts.errors import HiveError, Unavailable
+from hivemem_contracts.errors import HiveError, NotFound, Unavailable
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Committed, Due, Ledger, Outcome, Write
 
@@ -91,13 +91,13 @@ class RandomHistory:
         first = self.model.repeated(write)
         refusal: HiveError | None = None
         does_nothing = False
-        if first is None:
+        if first is None and not self.model.is_spent(write):
             try:
                 does_nothing = not write.decide(self.model.heads(write.tenant), 0)
             except HiveError as error:
                 refusal = error
         (result,) = await self._commit([write])
-        if isinstance(result, Unavailable):
+        if isinstance(result, Unavailable) or self.model.is_spent(write):
             return
         if refusal is not None:
             assert isinstance(result, HiveError)
@@ -139,17 +139,27 @@ class RandomHistory:
             process.committed.clear()
         waiting = dict(groups)
         while waiting:
-            ready = [cause for cause, group in waiting.items() if all(self._is_next(each.stamp) for each in group)]
+            ready = [cause for cause, group in waiting.items() if self._follows(group)]
             assert ready, f"no order explains {[each.stamp for group in waiting.values() for each in group]}"
             self.model.apply(writes[ready[0]], waiting.pop(ready[0]))
         return groups
 
-    def _is_next(self, stamp: Stamp) -> bool:
-        found = self.model.keys.get(key_of(stamp))
-        return stamp.version == (found.version if found else 0) + 1
+    def _follows(self, group: Sequence[Committed]) -> bool:
+        """Whether these are, key by key, the versions that come next in the model."""
+        last = {key_of(each.stamp): 0 for each in group}
+        last |= {key: kept.version for key, kept in self.model.keys.items() if key in last}
+        for each in group:
+            key = key_of(each.stamp)
+            if each.stamp.version != last[key] + 1:
+                return False
+            last[key] += 1
+        return True
 
     def _check(self, write: Write, result: Outcome | BaseException, group: Sequence[Committed]) -> None:
-        if isinstance(result, BaseException):
+        if self.model.is_spent(write):
+            assert isinstance(result, NotFound)
+            assert result.context["erased"] is True
+        elif isinstance(result, BaseException):
             assert isinstance(result, HiveError), f"{write.cause}: {result!r}"
             assert not group, f"{write.cause} was refused and is there"
         elif result.duplicate:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from hivemem_runtime.ledger.port import Write
 
-from .writes import TENANT, Told, count, edit, note_and_count, nothing, transfer
+from .writes import TENANT, Told, count, edit, note_and_count, nothing, series, transfer
 
 TENANTS = (TENANT, TENANT, TENANT, "zeta")
 NOTES = ("n0", "n1", "n2.x", "$n3")
@@ -64,6 +64,8 @@ class WriteSource:
         if kind < 0.8:
             source, target = draw.sample(COUNTERS, 2)
             return transfer(source, target, draw.randint(1, 20), told=told)
-        if kind < 0.95:
+        if kind < 0.9:
             return note_and_count(note, counter, name, told=told)
+        if kind < 0.95:
+            return series(note, counter, draw.randint(1, 9), told=told)
         return nothing(counter, told=replace(told, once=None))

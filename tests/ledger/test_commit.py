@@ -189,17 +189,6 @@ async def test_decision_to_do_nothing_appends_nothing(ledger: Ledger) -> None:
     assert await ledger.head(COUNTER, TENANT, "d") is None
 
 
-async def test_two_records_for_one_key_in_one_decision_are_a_fault(ledger: Ledger) -> None:
-    def twice(heads: Heads, now: int) -> Decision:
-        return [Append(COUNTER, "c", CounterSet(1)), Append(COUNTER, "c", CounterSet(2))]
-
-    with pytest.raises((AssertionError, ValueError)):
-        await within(ledger.commit(write(COUNTER, "c", twice)))
-
-    assert await ledger.head(COUNTER, TENANT, "c") is None
-    assert (await ledger.commit(count("c"))).head == CounterHead(1, "")
-
-
 async def test_equal_ids_of_other_tenants_and_entities_are_other_keys(ledger: Ledger) -> None:
     await ledger.commit(count("same", 1))
     await ledger.commit(count("same", 2, told=Told(tenant="zeta")))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.errors import RevisionConflict, Unavailable
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.past import head_as_of, head_at
 from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Heads, Ledger, Outcome
@@ -13,7 +13,7 @@ from .backends import Backend
 from .clock import SECOND, ManualClock
 from .entities import COUNTER, NOTE, CounterHead, CounterSet
 from .waiting import FAR, announce_all, eventually
-from .writes import TENANT, Told, count, edit, note_and_count, write
+from .writes import TENANT, Told, count, edit, write
 
 
 async def _erase(ledger: Ledger, id: str = "n", **asked: int) -> None:
@@ -68,6 +68,19 @@ async def test_other_keys_outlive_an_erasure(ledger: Ledger) -> None:
     assert await ledger.history(NOTE, TENANT, "n2", limit=9) == before
     assert len(await ledger.history(NOTE, "zeta", "n", limit=9)) == 1
     assert len(await ledger.history(COUNTER, TENANT, "n", limit=9)) == 1
+
+
+async def test_a_key_at_another_version_is_left_alone(ledger: Ledger) -> None:
+    await _lines(ledger, 3)
+    await announce_all(ledger)
+    with pytest.raises(RevisionConflict) as refused:
+        await ledger.erase(NOTE, TENANT, "n", actor="eve", cause="gdpr", version=2)
+    assert refused.value.context == {"expected": 2, "actual": 3}
+    assert len(await ledger.history(NOTE, TENANT, "n", limit=100)) == 3
+
+    stamp = await ledger.erase(NOTE, TENANT, "n", actor="eve", cause="gdpr", version=3)
+    assert stamp is not None
+    assert await ledger.erase(NOTE, TENANT, "n", actor="eve", cause="gdpr", version=3) == stamp
 
 
 async def test_nothing_to_erase_answers_none(ledger: Ledger) -> None:
@@ -161,6 +174,8 @@ async def test_write_after_an_erasure_starts_anew_above_the_fence(backend: Backe
 
     outcome = await other.commit(edit("n", "anew", add=100, line=True, expect=0))
     again = await ledger.commit(edit("n", "more", add=1, line=True, expect=8))
+    (due,) = await ledger.due(older_than=FAR, limit=9)
+    assert (due.version, due.erased, due.actor, due.cause) == (9, False, "", None)
 
     assert outcome.stamp
     assert outcome.stamp.version == 8
@@ -229,37 +244,6 @@ async def test_recreated_key_does_not_hide_that_it_was_erased(backend: Backend, 
     assert outcome.stamp.version == 5
 
 
-async def test_erasure_forgets_once_and_request_ids_of_the_key(backend: Backend, ledger: Ledger) -> None:
-    told = Told(request_id="r", once="o")
-    other = await backend.open()
-    await ledger.commit(edit("n", "first", told=told))
-    await other.commit(edit("n", "first", told=told))
-    await ledger.commit(count("c", told=Told(request_id="other", once="o")))
-    await _erase(ledger)
-    await announce_all(ledger, other)
-
-    for each, kept in ((other, Told(once="o")), (ledger, Told(request_id="r"))):
-        outcome = await each.commit(edit("n", "anew", told=kept))
-        assert outcome.duplicate is False
-        assert outcome.record.text == "anew"
-    assert (await ledger.commit(count("c", told=Told(request_id="other")))).duplicate
-    assert (await ledger.commit(count("c", told=Told(once="o")))).duplicate
-
-
-async def test_retry_of_a_write_on_two_keys_outlives_the_erasure_of_the_second(ledger: Ledger) -> None:
-    told = Told(request_id="r", once="o")
-    first = await ledger.commit(note_and_count("n", "c", "both", told=told))
-    await announce_all(ledger)
-    await ledger.erase(COUNTER, TENANT, "c", actor="eve", cause=None)
-    await announce_all(ledger)
-
-    for kept in (Told(request_id="r"), Told(once="o")):
-        again = await ledger.commit(note_and_count("n", "c", "both", told=kept))
-        assert again.duplicate
-        assert again.stamp == first.stamp
-    assert await ledger.history(COUNTER, TENANT, "c", limit=9) == []
-
-
 @pytest.mark.parametrize("frozen", [0, 3, 6, 9])
 async def test_shared_lines_stay_readable_through_an_erasure(backend: Backend, ledger: Ledger, frozen: int) -> None:
     for number in range(1, 10):
@@ -314,6 +298,35 @@ async def test_erased_again_after_new_lines(ledger: Ledger) -> None:
     head = await ledger.head(NOTE, TENANT, "n")
     assert head
     assert (head.version, head.value) == (6, None)
+
+
+async def test_many_keys_are_erased_at_once_and_each_has_an_answer_of_its_own(ledger: Ledger) -> None:
+    """Of those that cannot be erased nothing is lost, and the others do not mind."""
+    told: list[Committed] = []
+    ids = [f"n{number}" for number in range(120)]
+    for id in ids:
+        await ledger.commit(edit(id, add=1))
+    await announce_all(ledger)
+    late = ids[::10]
+    await asyncio.gather(*[ledger.commit(edit(id, add=1)) for id in late])
+    ledger.on_commit(told.extend)
+
+    erasing = [ledger.erase(NOTE, TENANT, id, actor="eve", cause="gdpr") for id in ("never", *ids, ids[1])]
+    never, *stamps, repeated = await asyncio.gather(*erasing, return_exceptions=True)
+
+    assert never is None
+    assert repeated == stamps[1]
+    heads = await ledger.heads(NOTE, TENANT, ids)
+    for id, stamp in zip(ids, stamps, strict=True):
+        if id in late:
+            assert isinstance(stamp, Unavailable)
+            assert stamp.context["announced"] == 1
+            assert (heads[id].version, heads[id].value is None) == (2, False)
+        else:
+            assert isinstance(stamp, Stamp)
+            assert heads[id] == Head(id, 2, stamp.at, None)
+    assert sorted(each.stamp.id for each in told) == sorted(set(ids) - set(late))
+    assert (await ledger.commit(edit(late[0], add=1))).head.total == 3
 
 
 async def test_erasure_that_races_with_writes_takes_all_or_is_refused(backend: Backend, ledger: Ledger) -> None:

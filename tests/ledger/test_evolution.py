@@ -6,7 +6,7 @@ import pytest
 
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.past import head_at
-from hivemem_runtime.ledger.port import Append, Decide, Ledger
+from hivemem_runtime.ledger.port import Append, Covered, Decide, Ledger
 
 from .backends import Backend
 from .entities import COUNTER, ENTITIES
@@ -126,7 +126,14 @@ async def test_changed_index_is_made_again(backend: Backend) -> None:
     assert await _found(ledger, "done", SECOND_INDEXED_OTHERWISE) == ["ccc", "dddd"]
     page = await ledger.find(SECOND_INDEXED_OTHERWISE, TENANT, "by_title", equals={"title": "ccc"}, limit=9)
     assert [head.id for head in page.items] == ["ccc"]
-    for index in ("by_state", "by_title"):
+    covered = await ledger.covered(SECOND_INDEXED_OTHERWISE, TENANT, "ids", equals={}, limit=9)
+    assert covered.items == [
+        Covered("a", {"weight": 1, "state": "open"}),
+        Covered("bb", {"weight": 2, "state": "open"}),
+        Covered("ccc", {"weight": 3, "state": "done"}),
+        Covered("dddd", {"weight": 4, "state": "done"}),
+    ]
+    for index in ("by_state", "by_title", "ids"):
         for step in await ledger.explain(SECOND_INDEXED_OTHERWISE, index):
             assert not any(word in step for word in backend.capabilities.scan_words)
 

@@ -18,6 +18,19 @@ from .entities import COUNTER, ENTITIES, NOTE
 from .writes import TENANT, Told, count, edit
 
 BOARDS = ("red", "blue", None)
+PLACES = (
+    "a",
+    "a\x01",
+    "a\x01k",
+    "a\x01\uffff",
+    "a\x02b\x01",
+    "a\x02b\x01k",
+    "a\x03",
+    "ab\x01k",
+    "\uffff",
+    "\U0001f41d",
+)
+"""Ids as those are that stand for places in a tree: what is below `a` is one range of them, without `ab`."""
 TEXTS = ("", "a", "B", "b", "ab", "a b", "ä", "z", "~", "\uffff", "\U0001f41d", "10", "9")
 
 
@@ -47,7 +60,7 @@ async def _find_all(
 class Case:
     index: str
     equals: Mapping[str, Scalar]
-    order: str
+    order: str | None
     only: str | None = None
     bounds: tuple[Scalar, ...] = ()
 
@@ -60,12 +73,16 @@ CASES = (
     Case("by_text", {"board": "red", "shade": "plain"}, "text", bounds=("", "a", "b", "\uffff", "\U0001f41d")),
     Case("by_text", {"board": "blue", "shade": "dark"}, "text"),
     Case("recent", {}, "changed_at"),
+    Case("ids", {}, None, bounds=("", "a\x01", "a\x02", "a\x03", "n", "n040", "n0400", "\uffff", "\U0001f41d")),
+    Case("board_ids", {"board": "red"}, None, bounds=("n040", "z")),
+    Case("pinned_ids", {}, None, only="pinned", bounds=("b", "n077")),
+    Case("boards", {}, "board", bounds=("blue", "c", "red")),
 )
 
 
 async def _notes(ledger: Ledger, clock: ManualClock) -> list[Head[Any]]:
     random_ = random.Random(11)
-    ids = [f"n{number:03}" for number in range(90)] + ["é", "z", "Z", "a.b", "$x"]
+    ids = [f"n{number:03}" for number in range(90)] + ["é", "z", "Z", "a.b", "$x", *PLACES]
     random_.shuffle(ids)
     for id in ids:
         clock.advance(random_.choice((0, 0, 1, SECOND)))
@@ -83,14 +100,15 @@ async def _notes(ledger: Ledger, clock: ManualClock) -> list[Head[Any]]:
 
 
 def _expected(heads: list[Head[Any]], case: Case, low: Scalar, high: Scalar, reverse: bool) -> list[str]:
-    def value(head: Head[Any], name: str) -> Any:
-        return getattr(head.value, name)
+    def value(head: Head[Any], name: str | None) -> Any:
+        return head.id if name is None else getattr(head.value, name)
 
     found = [
         head
         for head in heads
         if all(value(head, name) == wanted for name, wanted in case.equals.items())
         and (case.only is None or value(head, case.only))
+        and value(head, case.order) is not None
         and (low is None or value(head, case.order) >= low)
         and (high is None or value(head, case.order) < high)
     ]
@@ -122,6 +140,28 @@ async def test_range_holds_its_low_end_and_not_its_high_one(ledger: Ledger, cloc
                     ledger, NOTE, case.index, case.equals, low=low, high=high, reverse=reverse, limit=limit
                 )
                 assert [head.id for head in found] == _expected(heads, case, low, high, reverse)
+
+
+async def test_what_is_below_a_place_is_one_range(ledger: Ledger) -> None:
+    await asyncio.gather(*[ledger.commit(edit(id)) for id in (*PLACES, "a\x00", "a\x04", "b\x01")])
+
+    found = await _find_all(ledger, NOTE, "ids", {}, low="a\x01", high="a\x03", limit=2)
+
+    assert [head.id for head in found] == ["a\x01", "a\x01k", "a\x01\uffff", "a\x02b\x01", "a\x02b\x01k"]
+
+
+async def test_cursor_of_an_index_by_id_is_an_id(ledger: Ledger) -> None:
+    """A made-up one with an order in it, and one that was made for another index, are no places in it."""
+    await asyncio.gather(*[ledger.commit(edit(f"n{number}", board="red", rank=number)) for number in range(4)])
+    by_id = await ledger.find(NOTE, TENANT, "board_ids", equals={"board": "red"}, limit=2)
+    by_rank = await ledger.find(NOTE, TENANT, "by_board", equals={"board": "red"}, limit=2)
+
+    with pytest.raises(InvalidRequest):
+        await ledger.find(NOTE, TENANT, "board_ids", equals={"board": "red"}, limit=2, cursor=by_rank.cursor)
+    with pytest.raises(InvalidRequest):
+        await ledger.find(NOTE, TENANT, "by_board", equals={"board": "red"}, limit=2, cursor=by_id.cursor)
+    rest = await ledger.find(NOTE, TENANT, "board_ids", equals={"board": "red"}, limit=9, cursor=by_id.cursor)
+    assert [head.id for head in rest.items] == ["n2", "n3"]
 
 
 async def test_equal_order_values_are_told_apart_by_id_across_pages(ledger: Ledger) -> None:

@@ -126,3 +126,23 @@ async def test_all_that_is_committed_together_has_one_time(ledger: Ledger, clock
     assert outcome.stamp is not None
     assert other is not None
     assert outcome.stamp.at == other.at
+
+
+async def test_decision_on_a_thousand_keys_reads_them_together(backend: Backend, ledger: Ledger) -> None:
+    ids = [f"c{number}" for number in range(1000)]
+
+    def decide(heads: Heads, now: int) -> Decision:
+        found = [heads(COUNTER, id) for id in ids]
+        values = [head.value.value if head and head.value else 0 for head in found]
+        return [Append(COUNTER, id, CounterSet(value + 1)) for id, value in zip(ids, values, strict=True)]
+
+    await ledger.commit(count("c7", 10))
+    other = await backend.open()
+    for each in (ledger, other, ledger):
+        await each.commit(write(COUNTER, ids[0], decide, reads=[(COUNTER, id) for id in ids[1:]]))
+
+    heads = await ledger.heads(COUNTER, TENANT, ids)
+    assert len(heads) == 1000
+    assert {id: head.value and head.value.value for id, head in heads.items()} == {
+        id: 13 if id == "c7" else 3 for id in ids
+    }

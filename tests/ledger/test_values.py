@@ -1,6 +1,7 @@
 """Ids and values of every kind come back as they went in."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -172,6 +173,43 @@ async def test_large_records_of_one_key_freeze_and_come_back(ledger: Ledger) -> 
     for start in range(0, many, 10):
         records = await ledger.history(NOTE, TENANT, "n", after=start, limit=10)
         assert [record.value.body for record in records] == [f"{number}{text}" for number in range(start, start + 10)]
+
+
+def _bodies() -> list[Any]:
+    """About the size from which bodies are packed: what packs well, and what does not pack at all."""
+    random_ = random.Random(3)
+    return [
+        "x" * 7_000,
+        "x" * 9_000,
+        "".join(random_.choices('\u00e9\u4e00\U0001f41d"\\\x00{', k=20_000)),
+        "".join(chr(random_.randrange(0x20, 0xD800)) for _ in range(20_000)),
+        [{"number": number, "text": f"{number * 7919}"} for number in range(2_000)],
+        "small",
+    ]
+
+
+@pytest.mark.parametrize("frozen", [0, 3, 6])
+async def test_bodies_of_any_size_come_back_hot_and_cold(backend: Backend, ledger: Ledger, frozen: int) -> None:
+    """The fourth record has the whole head beside it."""
+    bodies = _bodies()
+    for number, body in enumerate(bodies):
+        await ledger.commit(edit("n", body=body, told=Told(request_id=f"r{number}")))
+    written = await ledger.head(NOTE, TENANT, "n")
+    await announce_all(ledger)
+    await ledger.freeze(NOTE, TENANT, "n", frozen, limit=2)
+    await ledger.freeze(NOTE, TENANT, "n", frozen, limit=100)
+    again = await backend.reopen(ledger)
+
+    records = await again.history(NOTE, TENANT, "n", limit=100)
+    assert [record.value.body for record in records] == bodies
+    assert records[3].snapshot.body == bodies[3]
+    assert await again.head(NOTE, TENANT, "n") == written
+    page = await again.find(NOTE, TENANT, "recent", equals={}, limit=9)
+    assert [head.value and head.value.body for head in page.items] == [bodies[-1]]
+    assert (await again.commit(edit("n", "and on"))).head.body == bodies[-1]
+    for number, body in enumerate(bodies):
+        repeated = await again.commit(edit("n", told=Told(request_id=f"r{number}")))
+        assert (repeated.duplicate, repeated.record.body) == (True, body)
 
 
 async def test_number_that_no_store_can_keep_fails_alone(ledger: Ledger) -> None:

@@ -1,11 +1,11 @@
 """Writes that the tests commit. Each is a pure decision on the entities of the suite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hivemem_contracts.errors import NotFound, RevisionConflict
-from hivemem_runtime.ledger.entity import Entity, HeadT, RecordT
+from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Write
 
 from .entities import COUNTER, NOTE, CounterSet, NoteEdited
@@ -26,10 +26,15 @@ class Told:
 
 
 def write(
-    entity: Entity[HeadT, RecordT], id: str, decide: Callable[[Heads, int], Decision], told: Told | None = None
+    entity: Entity[HeadT, RecordT],
+    id: str,
+    decide: Callable[[Heads, int], Decision],
+    told: Told | None = None,
+    reads: Sequence[tuple[AnyEntity, str]] = (),
 ) -> Write:
     told = told or Told()
     return Write(
+        reads=reads,
         tenant=told.tenant,
         actor=told.actor,
         entity=entity,
@@ -115,6 +120,21 @@ def note_and_count(note: str, counter: str, text: str, *, told: Told | None = No
             Append(NOTE, note, NoteEdited(text=text, add=1, position=head.version + 1 if head else 1, author="both")),
             Append(COUNTER, counter, CounterSet(value_of(heads, counter) + 1)),
         ]
+
+    return write(NOTE, note, decide, told)
+
+
+def series(note: str, counter: str, steps: int, *, told: Told | None = None) -> Write:
+    """Many lines in a note, each counted: several records of two keys, taking turns."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        head = heads(NOTE, note)
+        version, value = head.version if head else 0, value_of(heads, counter)
+        appends: list[Append[Any, Any]] = []
+        for step in range(1, steps + 1):
+            appends.append(Append(NOTE, note, NoteEdited(f"step {step}", add=step, position=version + step)))
+            appends.append(Append(COUNTER, counter, CounterSet(value + step)))
+        return appends
 
     return write(NOTE, note, decide, told)
 

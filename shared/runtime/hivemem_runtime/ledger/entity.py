@@ -14,21 +14,23 @@ Scalar = str | int | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """One way to find heads: by equality on all of `equals`, in the order of `order`, then of the id.
+    """One way to find heads: by equality on all of `equals`, in the order of `order`, then of the id; without an
+    `order` in that of the id alone, which compares by its UTF-8 bytes.
 
-    An index holds only the heads whose every field in `equals` has a value, and with `only` only those whose field
-    of that name is true. `order` has a value in every head. Fields of `covering` stand in the index itself.
+    An index holds only the heads whose every field in `equals`, and in `order`, has a value, and with `only` only those
+    whose field of that name is true. Fields of `covering` stand in the index itself, for `covered`.
     """
 
     name: str
     equals: tuple[str, ...]
-    order: str
+    order: str | None
     only: str | None = None
     covering: tuple[str, ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return (*self.equals, self.order, *((self.only,) if self.only else ()), *self.covering)
+        order = () if self.order is None else (self.order,)
+        return (*self.equals, *order, *((self.only,) if self.only else ()), *self.covering)
 
 
 class Stamp(NamedTuple):

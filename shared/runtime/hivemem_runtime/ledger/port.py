@@ -7,7 +7,7 @@ decision appends, its request ids and what has to be announced are durable toget
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
 
@@ -46,7 +46,8 @@ class Heads(Protocol):
 
 
 Decision = Sequence[Append[Any, Any]]
-"""What to append, at most one record a key; the first one is the outcome that the caller hears of. Empty: nothing."""
+"""What to append, several records of one key in their order; the first one is the outcome that the caller hears of.
+Empty: nothing."""
 
 Decide = Callable[[Heads, int], Decision]
 """`decide(heads, now)`: reads only `heads`, awaits nothing, may run more than once; raises a `HiveError` to refuse."""
@@ -59,6 +60,9 @@ class Write:
     `request_id` (scoped by its maker to agent and operation) is remembered for at least the ledger's
     `request_memory_seconds`; `once` (scoped to the key: an event id) as long as the key is not erased. The same one
     again, of either kind, adds nothing and answers the first outcome.
+
+    `reads` names other keys that the decision will ask for, so that they are read together. It may ask for more, each
+    at the price of a read of its own.
     """
 
     tenant: str
@@ -70,6 +74,7 @@ class Write:
     once: str | None = None
     cause: str | None = None
     traceparent: str | None = None
+    reads: Sequence[tuple[AnyEntity, str]] = ()
 
 
 class Committed(NamedTuple):
@@ -94,6 +99,13 @@ class Outcome(NamedTuple):
     duplicate: bool = False
 
 
+class Covered(NamedTuple):
+    """A head as an index alone knows it: its id and the index's `covering` fields."""
+
+    id: str
+    values: Mapping[str, Scalar]
+
+
 @dataclass(frozen=True, slots=True)
 class Page(Generic[ValueT]):
     items: list[ValueT]
@@ -115,6 +127,8 @@ class Due:
     cause: str | None = None
     """Who erased the key and why; empty for a key that is not erased."""
 
+
+QueryKind = Literal["find", "covered", "count"]
 
 Listener = Callable[[Sequence[Committed]], None]
 
@@ -194,7 +208,47 @@ class Ledger(Protocol):
         cursor: str | None = None,
         limit: int,
     ) -> Page[Head[HeadT]]:
-        """Heads by a declared index: equality on all its `equals` fields, `low <= order < high`. The only query."""
+        """Heads by a declared index: equality on all its `equals` fields, `low <= order < high` (without an order, the
+        id's). This, `covered` and `count` are the only queries."""
+        ...
+
+    async def covered(
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+        reverse: bool = False,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Page[Covered]:
+        """Like `find`, from the index alone: no head is read."""
+        ...
+
+    async def count(
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+    ) -> int:
+        """How many heads `find` would come by, counted in the index, without holding up anything else for long."""
+        ...
+
+    async def as_of(
+        self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str], at: int
+    ) -> dict[str, Record[RecordT]]:
+        """The last record of each id that was committed at or before a moment, hot or cold, in one round trip."""
+        ...
+
+    async def tenants(self, entity: AnyEntity) -> list[str]:
+        """Those that ever wrote such a thing, in order; what runs for all of them begins here."""
         ...
 
     async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
@@ -205,14 +259,25 @@ class Ledger(Protocol):
         ...
 
     async def erase(
-        self, entity: AnyEntity, tenant: str, id: str, *, actor: str, cause: str | None, keep_through_position: int = 0
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        id: str,
+        *,
+        actor: str,
+        cause: str | None,
+        keep_through_position: int = 0,
+        version: int | None = None,
     ) -> Stamp | None:
         """Remove a key's records, head, `once` and request ids, and leave a tombstone whose version is the next one.
 
         Everything announced so far must be known as announced before (else `Unavailable`, retryable: announce first).
         Records at or below `keep_through_position` stay readable (a fork shares them) until an erase without it.
+        A key that lives at another `version` than the one given is left alone: `RevisionConflict`.
         Answers the tombstone's stamp, and the same one again to a repeated call of the same actor and cause; None if
-        there is nothing to erase. A write that comes later starts above it.
+        there is nothing to erase. A write that comes later starts above it, but the request ids are spent: a late copy
+        of a request whose first record was of the key is refused with `NotFound` (the context names the `entity`, and
+        that it was `erased`) for as long as it would have been remembered.
         """
         ...
 
@@ -224,6 +289,6 @@ class Ledger(Protocol):
         """Note that all through `version` is on the bus. Rides along with the key's next commit, or within a second."""
         ...
 
-    async def explain(self, entity: AnyEntity, index: str) -> list[str]:
-        """How the store would run `find` on this index: the plan's steps, for the test that none scans."""
+    async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
+        """How the store would run a query on this index: the plan's steps, for the test that none scans."""
         ...

@@ -6,4 +6,5 @@ class DataTooNew(Exception):
 
 
 class UnfitServer(Exception):
-    """A MongoDB before 8.0, or one that is no replica set: no transaction there takes one command."""
+    """A MongoDB before 8.0, or one that is no replica set: no transaction there takes one command. A SQLite before
+    3.33, which cannot update many rows by one statement."""

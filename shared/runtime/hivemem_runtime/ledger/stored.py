@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
-from hivemem_runtime.ledger.codec import decode_head, decode_record, encode
+from hivemem_runtime.ledger.codec import decode_head, decode_record, encode, plain
 from hivemem_runtime.ledger.entity import Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.port import Record
 
@@ -51,7 +51,7 @@ def store(entity: Entity[HeadT, RecordT], stamp: Stamp, record: RecordT, head: H
 
 
 def pack(records: Sequence[StoredRecord]) -> bytes:
-    """Records, oldest first, as one compressed chunk."""
+    """Records, oldest first, as one compressed chunk: those that are packed already are packed better together."""
     rows = [
         (
             record.version,
@@ -60,8 +60,8 @@ def pack(records: Sequence[StoredRecord]) -> bytes:
             record.cause,
             record.traceparent,
             record.schema,
-            orjson.Fragment(record.body),
-            None if record.snapshot is None else orjson.Fragment(record.snapshot),
+            orjson.Fragment(plain(record.body)),
+            None if record.snapshot is None else orjson.Fragment(plain(record.snapshot)),
             record.position,
             dict(record.tags),
         )

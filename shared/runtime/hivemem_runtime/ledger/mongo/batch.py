@@ -11,26 +11,28 @@ from typing import Any, Final
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import time_from_microseconds
-from hivemem_runtime.ledger.codec import decode_head, encode
+from hivemem_runtime.ledger.codec import decode_head, dump, plain, squeeze
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import (
     REQUESTS,
     head_id,
     heads_of,
+    identities_of,
     indexed_fields,
     is_once,
-    once_id,
     record_document,
     record_id,
     records_of,
-    request_id,
+    stored_body,
 )
 from hivemem_runtime.ledger.mongo.driver import Document, Query
 from hivemem_runtime.ledger.mongo.errors import CommitUnknown, Conflict, translated, unavailable
 from hivemem_runtime.ledger.mongo.history import read_versions
-from hivemem_runtime.ledger.mongo.plan import Plan
-from hivemem_runtime.ledger.mongo.workbench import Operations, Workbench
+from hivemem_runtime.ledger.mongo.operations import Operations
+from hivemem_runtime.ledger.mongo.plan import Plan, Spent
+from hivemem_runtime.ledger.mongo.purging import pending_purges
+from hivemem_runtime.ledger.mongo.workbench import Workbench
 from hivemem_runtime.ledger.port import Outcome, Write
 
 _CONFLICT_TRIES: Final = 40
@@ -47,9 +49,13 @@ class Batch:
     known: dict[HeadKey, KnownHead] = field(default_factory=dict[HeadKey, KnownHead])
     fresh: set[HeadKey] = field(default_factory=set[HeadKey])
     asked: set[str] = field(default_factory=set[str])
-    answered: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    answered: dict[str, Outcome | Spent] = field(default_factory=dict[str, Outcome | Spent])
     suspects: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
     read_again: bool = False
+    identities: Sequence[Sequence[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.identities = [identities_of(write) for write in self.writes]
 
     async def commit(self) -> Plan:
         """What was decided and is durable now. It may end before the last write, where a batch would be too large."""
@@ -84,11 +90,11 @@ class Batch:
         return plan
 
     async def _decided(self) -> Plan:
-        await self._know({(write.entity.name, write.tenant, write.id): write.entity for write in self.writes})
+        await self._know(self._named())
         while True:
             plan = Plan(self.known, self.bench.marks, self.answered, self.bench.clock)
-            for write in self.writes:
-                plan.add(write)
+            for write, identities in zip(self.writes, self.identities, strict=True):
+                plan.add(write, identities)
                 if plan.full:
                     break
             if plan.missing:
@@ -103,6 +109,14 @@ class Batch:
             unchanged = all((self.known[key].version, self.known[key].announced) == was for key, was in before.items())
             if unchanged and not self.answered.keys() & unasked:
                 return plan
+
+    def _named(self) -> dict[HeadKey, AnyEntity]:
+        """The heads that the writes will need, as far as they say."""
+        wanted = {(write.entity.name, write.tenant, write.id): write.entity for write in self.writes}
+        for write in self.writes:
+            for entity, id in write.reads:
+                wanted[entity.name, write.tenant, id] = entity
+        return wanted
 
     async def _know(self, wanted: Mapping[HeadKey, AnyEntity]) -> None:
         missing: dict[HeadKey, AnyEntity] = {}
@@ -131,7 +145,7 @@ class Batch:
             self.known[key] = KnownHead(entity, key[1], key[2])
         for document in found:
             head = _known_head(entity, document)
-            self.known[head.key] = head
+            self.known[entity.name, head.tenant, head.id] = head
         self.fresh.update(keys)
 
     async def _ask(self, identities: Collection[str]) -> None:
@@ -143,27 +157,37 @@ class Batch:
         self.asked.update(identities)
         by_entity: dict[str, list[Document]] = defaultdict(list)
         for document in found:
-            by_entity[document["entity"]].append(document)
+            if "spent" in document:
+                self.answered[document["_id"]] = Spent(document["entity"])
+            else:
+                by_entity[document["entity"]].append(document)
         for name, documents in by_entity.items():
             await self._answer(self.bench.entities[name], documents)
 
     async def _answer(self, entity: AnyEntity, requests: Sequence[Document]) -> None:
         wanted = {_place(request) for request in requests if request["v"]}
-        records = await read_versions(self.bench.database, entity, wanted)
+        records, purges = await asyncio.gather(
+            read_versions(self.bench.database, entity, wanted),
+            pending_purges(self.bench, {(entity.name, tenant, id) for tenant, id, _ in wanted}),
+        )
+        erased = {(purge.tenant, purge.id): purge.through for purge in purges}
         outdated: list[Document] = []
         for request in requests:
-            record = records.get(_place(request))
+            tenant, id, version = _place(request)
+            record = None if version <= erased.get((tenant, id), 0) else records.get((tenant, id, version))
             if not request["v"]:
                 self.answered[request["_id"]] = Outcome(None, None, None, duplicate=True)
-            elif record is None:
+            elif record is not None:
+                self.answered[request["_id"]] = Outcome(record.stamp, record.value, None, duplicate=True)
+            elif is_once(request["_id"]):
                 outdated.append(request)
             else:
-                self.answered[request["_id"]] = Outcome(record.stamp, record.value, None, duplicate=True)
+                self.answered[request["_id"]] = Spent(entity.name)
         if outdated:
             await self._drop_requests(outdated)
 
     async def _drop_requests(self, requests: Iterable[Document]) -> None:
-        """What an erasure has taken the records of, and was about to take too."""
+        """Of event ids that answer with what is erased: the erasure does the same, unless they are another key's."""
         operations = self.bench.operations()
         for request in requests:
             operations.delete(REQUESTS, {"_id": request["_id"], "v": request["v"]})
@@ -174,16 +198,16 @@ class Batch:
         self.known.clear()
         self.fresh.clear()
         self.answered.clear()
-        identities = {identity for write in self.writes for identity in (request_id(write), once_id(write)) if identity}
+        identities = {identity for identities in self.identities for identity in identities}
         await asyncio.gather(self._load(wanted), self._ask(identities))
         self.read_again = False
 
     async def _landed(self) -> Plan | None:
         """An earlier attempt whose commit was not answered, if it is in the store after all."""
         for token, plan in self.suspects:
-            if not plan.records:
+            if not plan.committed:
                 continue
-            first = plan.records[0].stamp
+            first = plan.committed[0].stamp
             query = Query({"_id": record_id(first.tenant, first.id, first.version), "commit": token}, fields={"_id": 1})
             with translated():
                 if await self.bench.database.find(records_of(first.entity), query):
@@ -216,7 +240,7 @@ def _pause(attempt: int) -> float:
 
 def _known_head(entity: AnyEntity, document: Mapping[str, Any]) -> KnownHead:
     erased = "erased" in document
-    body = "" if erased else document["body"]
+    body = "" if erased else plain(document["body"])
     return KnownHead(
         entity,
         document["_id"]["t"],
@@ -236,14 +260,16 @@ def _place(request: Mapping[str, Any]) -> tuple[str, str, int]:
 
 def _add_records(operations: Operations, plan: Plan, token: str) -> None:
     collections: dict[str, str] = {}
-    for number, record in enumerate(plan.records):
-        document = record_document(record.stamp, record.stored)
-        if record.requests:
-            document["q"] = record.requests
+    for number, (committed, record) in enumerate(zip(plan.committed, plan.records, strict=True)):
+        document = record_document(committed.stamp, record)
+        held = plan.holds.get(number)
+        if held:
+            document["q"] = held
         if number == 0:
             document["commit"] = token
-        name = record.stamp.entity
-        operations.insert(collections.setdefault(name, records_of(name)), document)
+        name = committed.stamp.entity
+        collection = collections.get(name) or collections.setdefault(name, records_of(name))
+        operations.insert(collection, document, len(record.body) + len(record.snapshot or ""))
 
 
 def _add_requests(operations: Operations, plan: Plan, memory: int) -> None:
@@ -268,24 +294,25 @@ def _add_requests(operations: Operations, plan: Plan, memory: int) -> None:
 def _add_heads(operations: Operations, plan: Plan) -> None:
     for key, head in plan.heads.items():
         base = plan.base(key)
-        body = encode(head.value)
+        body = dump(head.value)
+        stored = stored_body(squeeze(body))
         document: Document = {
+            "_id": head_id(head.tenant, head.id),
             "version": head.version,
             "at": head.at,
             "announced": head.announced,
             "due": True,
             "schema": head.entity.schema,
-            "body": body.decode(),
+            "body": stored,
             "x": indexed_fields(head.entity, head.value),
         }
-        identity = head_id(head.tenant, head.id)
         collection = heads_of(key[0])
         if base.version == 0:
-            operations.insert(collection, {"_id": identity, **document})
+            operations.insert(collection, document, len(stored))
         else:
             expected = {"version": base.version, "announced": base.announced}
-            operations.replace(collection, identity, expected, document)
-        plan.heads[key] = head._replace(size=len(body))
+            operations.replace(collection, expected, document, len(stored))
+        head.size = len(body)
 
 
 def _add_guards(operations: Operations, plan: Plan, token: str) -> None:

@@ -1,7 +1,8 @@
 """Heads as the committer knows them between batches."""
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from hivemem_runtime.ledger.entity import AnyEntity
 
@@ -13,8 +14,11 @@ HeadKey = tuple[str, str, str]
 """Entity name, tenant, id."""
 
 
-class KnownHead(NamedTuple):
-    """What a head was when it was last read or committed; version 0 where there was none. `size` is its body's."""
+@dataclass(slots=True)
+class KnownHead:
+    """What a head was when it was last read or committed; version 0 where there was none. `size` is its body's.
+
+    Not frozen, because one is made for every write; but only its size and its mark are ever set anew."""
 
     entity: AnyEntity
     tenant: str
@@ -25,10 +29,6 @@ class KnownHead(NamedTuple):
     value: Any = None
     erased: bool = False
     size: int = 0
-
-    @property
-    def key(self) -> HeadKey:
-        return self.entity.name, self.tenant, self.id
 
 
 class HeadCache:
@@ -41,10 +41,10 @@ class HeadCache:
     def get(self, key: HeadKey) -> KnownHead | None:
         return self._heads.get(key)
 
-    def put(self, heads: Iterable[KnownHead]) -> None:
-        for head in heads:
-            self.drop(head.key)
-            self._heads[head.key] = head
+    def put(self, heads: Mapping[HeadKey, KnownHead]) -> None:
+        for key, head in heads.items():
+            self.drop(key)
+            self._heads[key] = head
             self._bytes += head.size
         while len(self._heads) > CACHED_HEADS or self._bytes > CACHED_BYTES:
             self.drop(next(iter(self._heads)))

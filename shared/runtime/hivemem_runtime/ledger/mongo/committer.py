@@ -1,8 +1,8 @@
 """One task that commits, batch by batch, whatever has queued up while the last batch was being committed."""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -10,7 +10,9 @@ from hivemem_contracts.errors import HiveError, Overloaded, Unavailable
 from hivemem_runtime.ledger.mongo.batch import Batch
 from hivemem_runtime.ledger.mongo.cache import HeadKey
 from hivemem_runtime.ledger.mongo.documents import head_id, heads_of
+from hivemem_runtime.ledger.mongo.driver import Document
 from hivemem_runtime.ledger.mongo.errors import RETRY_AFTER_MS, unavailable
+from hivemem_runtime.ledger.mongo.operations import Operations
 from hivemem_runtime.ledger.mongo.plan import Plan
 from hivemem_runtime.ledger.mongo.workbench import Workbench
 from hivemem_runtime.ledger.port import Outcome, Write
@@ -163,7 +165,7 @@ class Committer:
                 self._finish(plan, [each])
 
     def _finish(self, plan: Plan, submitted: Sequence[_Submitted]) -> None:
-        self._bench.cache.put(plan.heads.values())
+        self._bench.cache.put(plan.heads)
         for key, head in plan.heads.items():
             if self._bench.marks.get(key, head.announced + 1) <= head.announced:
                 del self._bench.marks[key]
@@ -197,21 +199,27 @@ class Committer:
     async def _flush_marks(self) -> None:
         while self._bench.marks:
             part = dict(list(self._bench.marks.items())[:_MARKS_AT_ONCE])
-            operations = self._bench.operations()
-            for (entity, tenant, id), version in part.items():
-                still_due = {"$cond": [{"$gt": ["$version", version]}, True, "$$REMOVE"]}
-                operations.update_where(
-                    heads_of(entity),
-                    {"_id": head_id(tenant, id), "announced": {"$lt": version}},
-                    [{"$set": {"announced": version, "due": still_due}}],
-                )
-            await self._bench.write(operations)
+            await self._bench.write(_marking(self._bench.operations(), part))
             for key, version in part.items():
                 known = self._bench.cache.get(key)
                 if known is not None and known.announced < version:
-                    self._bench.cache.put([known._replace(announced=version)])
+                    known.announced = version
                 if self._bench.marks.get(key) == version:
                     del self._bench.marks[key]
+
+
+def _marking(operations: Operations, marks: Mapping[HeadKey, int]) -> Operations:
+    """One operation for all keys of an entity with the same version: most often those are the new ones."""
+    same: dict[tuple[str, int], list[Document]] = defaultdict(list)
+    for (entity, tenant, id), version in marks.items():
+        same[entity, version].append(head_id(tenant, id))
+    for (entity, version), identities in same.items():
+        announced = {"$max": ["$announced", version]}
+        still_due = {"$cond": [{"$gt": ["$version", announced]}, True, "$$REMOVE"]}
+        # By nothing but `_id`: what else there is to a filter costs more than the update itself.
+        where = {"_id": identities[0]} if len(identities) == 1 else {"_id": {"$in": identities}}
+        operations.update_many(heads_of(entity), where, [{"$set": {"announced": announced, "due": still_due}}])
+    return operations
 
 
 def _refuse(future: "asyncio.Future[Any]", error: Exception) -> None:

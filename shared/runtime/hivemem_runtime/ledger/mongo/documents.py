@@ -3,21 +3,22 @@
 A head:   _id {t: tenant, i: id}, version, at, announced, due?, schema, body, x {index fields},
           erased?, actor?, cause? (of an erased one), guard? (the last attempt that relied on it)
 A record: _id {t, i, v: version}, at, actor, cause?, trace?, schema, body, snapshot?, p? (position), g? {tags},
-          q? [ids of its requests], commit? (which attempt wrote it)
+          q? [ids that go when it is erased], commit? (which attempt wrote it)
 A chunk:  _id {t, i, v: last version}, first, at (of the first record), p? {first, last}, q?, chunk
 A request: _id, entity, t, i, v (the record that it appended first, or 0), held (the version with it in its q),
-          until? (when it may be forgotten)
+          until? (when it may be forgotten), or spent instead of a place: that record was erased
 A purge:  _id {e: entity, t, i}, through, keep (an erasure whose records are still to be removed)
 
-Bodies are JSON text: no key of a caller's can be wrong for MongoDB, and a shell still shows them. What an index or a
-range of `_id` needs has a short name, because it stands there in every document.
+Bodies are JSON text, or packed JSON where they are large: no key of a caller's can be wrong for MongoDB, and a shell
+still shows most of them. What an index or a range of `_id` needs has a short name, because it stands there in every
+document.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_runtime.ledger.codec import decode_head
+from hivemem_runtime.ledger.codec import decode_head, is_packed
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
 from hivemem_runtime.ledger.mongo.driver import Document
 from hivemem_runtime.ledger.port import Head, Write
@@ -62,10 +63,13 @@ def versions_between(tenant: str, id: str, after: int, before: int) -> Document:
 def indexed_fields(entity: AnyEntity, value: Any) -> dict[str, Scalar]:
     """A field without a value is left out, which keeps its head out of the indexes on that field."""
     found = entity.indexed(value)
-    fields: dict[str, Scalar] = {name: given for name in entity.index_fields if (given := found.get(name)) is not None}
-    for name, given in fields.items():
-        if isinstance(given, int) and given not in _INTEGERS:
-            raise InvalidRequest(f"{name}: {given} has more than 64 bits", field=name)
+    fields: dict[str, Scalar] = {}
+    for name in entity.index_fields:
+        given = found.get(name)
+        if given is not None:
+            if isinstance(given, int) and given not in _INTEGERS:
+                raise InvalidRequest(f"{name}: {given} has more than 64 bits", field=name)
+            fields[name] = given
     return fields
 
 
@@ -80,14 +84,14 @@ def record_document(stamp: Stamp, record: StoredRecord) -> Document:
         "at": stamp.at,
         "actor": stamp.actor,
         "schema": record.schema,
-        "body": _text(record.body),
+        "body": stored_body(record.body),
     }
     if record.cause is not None:
         document["cause"] = record.cause
     if record.traceparent is not None:
         document["trace"] = record.traceparent
     if record.snapshot is not None:
-        document["snapshot"] = _text(record.snapshot)
+        document["snapshot"] = stored_body(record.snapshot)
     if record.position is not None:
         document["p"] = record.position
         if record.tags:
@@ -125,15 +129,15 @@ def chunk_document(tenant: str, id: str, records: Sequence[StoredRecord], reques
     return document
 
 
-def once_id(write: Write) -> str | None:
-    """What an event id is remembered under: it belongs to its key."""
-    if write.once is None:
-        return None
-    return f"once/{_part(write.entity.name)}/{_part(write.tenant)}/{_part(write.id)}/{write.once}"
-
-
-def request_id(write: Write) -> str | None:
-    return None if write.request_id is None else f"request/{_part(write.tenant)}/{write.request_id}"
+def identities_of(write: Write) -> list[str]:
+    """What a write is remembered under. An event id belongs to its key."""
+    identities: list[str] = []
+    if write.request_id is not None:
+        identities.append(f"request/{_part(write.tenant)}/{write.request_id}")
+    if write.once is not None:
+        key = f"{_part(write.entity.name)}/{_part(write.tenant)}/{_part(write.id)}"
+        identities.append(f"once/{key}/{write.once}")
+    return identities
 
 
 def is_once(identity: str) -> bool:
@@ -145,5 +149,5 @@ def _part(text: str) -> str:
     return text.replace("%", "%25").replace("/", "%2F") if "/" in text or "%" in text else text
 
 
-def _text(body: bytes | str) -> str:
-    return body if isinstance(body, str) else body.decode()
+def stored_body(body: bytes | str) -> bytes | str:
+    return body if isinstance(body, str) or is_packed(body) else body.decode()

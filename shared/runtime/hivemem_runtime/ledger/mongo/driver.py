@@ -26,6 +26,7 @@ __all__ = [
     "DEFAULT_DRIVER",
     "LOWEST",
     "MAJORITY",
+    "READ_MAJORITY",
     "TOPMOST",
     "Database",
     "Document",
@@ -41,6 +42,8 @@ Document = dict[str, Any]
 LOWEST: Final = MinKey()
 TOPMOST: Final = MaxKey()
 MAJORITY: Final = {"w": "majority"}
+READ_MAJORITY: Final = {"level": "majority"}
+"""For reads that are commands: unlike `find`, `command` does not ask for it by itself."""
 APPLICATION: Final = "hivemem"
 """What the server knows a worker's connections by."""
 _LENIENT: Final[CodecOptions[Document]] = CodecOptions(unicode_decode_error_handler="replace")
@@ -150,6 +153,16 @@ class Database:
     async def stream(self, collection: str, query: Query) -> AsyncGenerator[AsyncIterator[Document], None]:
         """The documents one by one, for reads without a bound."""
         cursor = self._cursor(collection, query, None)
+        try:
+            yield cursor
+        finally:
+            await cursor.close()
+
+    @asynccontextmanager
+    async def aggregate(
+        self, collection: str, pipeline: Sequence[Document], *, hint: str
+    ) -> AsyncGenerator[AsyncIterator[Document], None]:
+        cursor = await _settled(self._client[self.name][collection].aggregate(list(pipeline), hint=hint))
         try:
             yield cursor
         finally:

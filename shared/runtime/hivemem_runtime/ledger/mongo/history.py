@@ -1,22 +1,20 @@
 """Reading records, hot and cold. The hot ones first: what is frozen meanwhile is then found twice, not lost."""
 
-import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT
 from hivemem_runtime.ledger.mongo.documents import (
-    HIGHEST_VERSION,
     cold_of,
     record_from,
     record_id,
     records_of,
     versions_between,
 )
-from hivemem_runtime.ledger.mongo.driver import LOWEST, Database, Document, Query
+from hivemem_runtime.ledger.mongo.driver import Database, Document, Query
 from hivemem_runtime.ledger.mongo.errors import translated
-from hivemem_runtime.ledger.mongo.schema import COLD_BY_TIME, COLD_KEYS, POSITION, cold_index, tag_index
+from hivemem_runtime.ledger.mongo.schema import COLD_KEYS, POSITION, cold_index, tag_index
 from hivemem_runtime.ledger.port import Record
 from hivemem_runtime.ledger.stored import CHUNK_RECORDS, StoredRecord, matching, unpack
 
@@ -24,8 +22,6 @@ Place = tuple[str, str, int]
 """Tenant, id, version."""
 
 _CHUNKS_AT_ONCE: Final = 4
-_PROBES: Final = 32
-"""Versions looked at in one round: four rounds find a moment among a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,55 +148,3 @@ def _wanted(stretch: Stretch, chunk: Document) -> list[StoredRecord]:
         by_position=stretch.by_position,
         tag=stretch.tag,
     )
-
-
-async def read_version_at(database: Database, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
-    """Versions and commit times grow together along a key, so a moment is found by dividing."""
-    oldest, newest = await asyncio.gather(
-        _end(database, entity, tenant, id, direction=1), _end(database, entity, tenant, id, direction=-1)
-    )
-    if oldest is None or newest is None or oldest["at"] > at:
-        return await _cold_version_at(database, entity, tenant, id, at)
-    if newest["at"] <= at:
-        return int(newest["_id"]["v"])
-    low, high = int(oldest["_id"]["v"]), int(newest["_id"]["v"])
-    while high - low > 1:
-        step = max(1, (high - low) // (_PROBES + 1))
-        probes = [record_id(tenant, id, version) for version in range(low + step, high, step)]
-        found = await _times(database, entity, Query({"_id": {"$in": probes}}, fields={"at": 1}))
-        if not found:
-            return await _last_before(database, entity, tenant, id, low, high, at)
-        low = max((version for version, when in found if when <= at), default=low)
-        high = min((version for version, when in found if when > at), default=high)
-    return low
-
-
-async def _end(database: Database, entity: AnyEntity, tenant: str, id: str, *, direction: int) -> Document | None:
-    between = versions_between(tenant, id, 0, HIGHEST_VERSION)
-    with translated():
-        query = Query({"_id": between}, fields={"at": 1}, sort=[("_id", direction)], limit=1)
-        found = await database.find(records_of(entity.name), query)
-    return found[0] if found else None
-
-
-async def _times(database: Database, entity: AnyEntity, query: Query) -> list[tuple[int, int]]:
-    with translated():
-        return [(found["_id"]["v"], found["at"]) for found in await database.find(records_of(entity.name), query)]
-
-
-async def _last_before(
-    database: Database, entity: AnyEntity, tenant: str, id: str, low: int, high: int, at: int
-) -> int:
-    """For the gaps that an erasure leaves when it keeps some records, or a freeze that happens just now."""
-    between = versions_between(tenant, id, low, high)
-    query = Query({"_id": between, "at": {"$lte": at}}, fields={"at": 1}, sort=[("_id", -1)], limit=1)
-    found = await _times(database, entity, query)
-    return max([low, *(version for version, _ in found), await _cold_version_at(database, entity, tenant, id, at)])
-
-
-async def _cold_version_at(database: Database, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
-    where = {"_id.t": tenant, "_id.i": id, "at": {"$lte": at, "$gt": LOWEST}}
-    query = Query(where, sort=[("_id.t", -1), ("_id.i", -1), ("at", -1)], limit=1, hint=COLD_BY_TIME)
-    with translated():
-        found = await database.find(cold_of(entity.name), query)
-    return max((record.version for record in unpack(found[0]["chunk"]) if record.at <= at), default=0) if found else 0

@@ -11,13 +11,27 @@ from hivemem_runtime.ledger.mongo.abandoned import Upkeep
 from hivemem_runtime.ledger.mongo.committer import Committer
 from hivemem_runtime.ledger.mongo.documents import HIGHEST_VERSION, META
 from hivemem_runtime.ledger.mongo.driver import DEFAULT_DRIVER, Database, DriverName
+from hivemem_runtime.ledger.mongo.erasing import Eraser, Erasure
 from hivemem_runtime.ledger.mongo.errors import translated, unavailable
-from hivemem_runtime.ledger.mongo.history import Stretch, read_history, read_version_at, read_versions
-from hivemem_runtime.ledger.mongo.queries import Wanted, explain_find, find_heads, read_due, read_heads
-from hivemem_runtime.ledger.mongo.removal import Erasure, freeze_some, purge, resume_purges
+from hivemem_runtime.ledger.mongo.freezing import freeze_some
+from hivemem_runtime.ledger.mongo.heads import read_due, read_heads, read_tenants
+from hivemem_runtime.ledger.mongo.history import Stretch, read_history, read_versions
+from hivemem_runtime.ledger.mongo.moments import read_as_of, read_version_at
+from hivemem_runtime.ledger.mongo.purging import resume_purges
+from hivemem_runtime.ledger.mongo.queries import Wanted, count_heads, explain_query, find_covered, find_heads
 from hivemem_runtime.ledger.mongo.schema import prepare
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import Due, Head, Listener, Outcome, Page, Record, Write
+from hivemem_runtime.ledger.port import (
+    Covered,
+    Due,
+    Head,
+    Listener,
+    Outcome,
+    Page,
+    QueryKind,
+    Record,
+    Write,
+)
 
 QUEUE_LIMIT: Final = 16_384
 BATCH_WRITES: Final = 256
@@ -35,6 +49,7 @@ class _Opened:
     database: Database
     bench: Workbench
     committer: Committer
+    eraser: Eraser
     upkeep: Upkeep
 
 
@@ -78,11 +93,12 @@ class MongoLedger:
             await database.close()
             raise
         committer = Committer(bench, batch_writes=self._batch_writes, queue_limit=self._queue_limit)
-        self._opened = _Opened(database, bench, committer, Upkeep(database))
+        self._opened = _Opened(database, bench, committer, Eraser(bench, committer.alone), Upkeep(database))
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
+            await opened.eraser.stop()
             await opened.committer.stop()
             await opened.upkeep.stop()
             await opened.bench.close()
@@ -148,6 +164,42 @@ class MongoLedger:
         wanted = Wanted(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
         return await find_heads(self._database, entity, wanted)
 
+    async def covered(
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+        reverse: bool = False,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Page[Covered]:
+        wanted = Wanted(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
+        return await find_covered(self._database, entity, wanted)
+
+    async def count(
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+    ) -> int:
+        return await count_heads(self._database, entity, Wanted(tenant, entity.index_by_name[index], equals, low, high))
+
+    async def as_of(
+        self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str], at: int
+    ) -> dict[str, Record[RecordT]]:
+        return await read_as_of(self._database, entity, tenant, ids, at)
+
+    async def tenants(self, entity: AnyEntity) -> list[str]:
+        return await read_tenants(self._database, entity)
+
     async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
         opened = self._open
         moved = 0
@@ -159,15 +211,18 @@ class MongoLedger:
         return moved
 
     async def erase(
-        self, entity: AnyEntity, tenant: str, id: str, *, actor: str, cause: str | None, keep_through_position: int = 0
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        id: str,
+        *,
+        actor: str,
+        cause: str | None,
+        keep_through_position: int = 0,
+        version: int | None = None,
     ) -> Stamp | None:
-        opened = self._open
-        erasure = Erasure(opened.bench, entity, tenant, id, actor, cause, keep_through_position)
-        await erasure.resume()
-        stamp, through = await opened.committer.alone(erasure.bury)
-        if through:
-            await purge(opened.bench, entity, tenant, id, through, keep_through_position)
-        return stamp
+        erasure = Erasure(entity, tenant, id, actor, cause, keep_through_position, version)
+        return await self._open.eraser.erase(erasure)
 
     async def due(self, *, older_than: int, limit: int) -> list[Due]:
         opened = self._open
@@ -177,8 +232,8 @@ class MongoLedger:
     def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
         self._open.committer.mark((entity, tenant, id), version)
 
-    async def explain(self, entity: AnyEntity, index: str) -> list[str]:
-        return await explain_find(self._database, entity, entity.index_by_name[index])
+    async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
+        return await explain_query(self._database, entity, entity.index_by_name[index], query)
 
     @property
     def _open(self) -> _Opened:

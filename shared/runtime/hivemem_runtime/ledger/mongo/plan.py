@@ -1,40 +1,30 @@
 """What a batch of writes decides, worked out in memory on known heads. Pure: it may run again on newer ones."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
-from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.errors import NotFound, Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
-from hivemem_runtime.ledger.mongo.documents import is_once, once_id, request_id
-from hivemem_runtime.ledger.port import Append, Committed, Head, Outcome, Write
+from hivemem_runtime.ledger.mongo.documents import is_once
+from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write
 from hivemem_runtime.ledger.stored import StoredRecord, store
 
 PLAN_BYTES: Final = 4 * 1024 * 1024
 """A batch ends before its records and heads pass this, which keeps its command well below what a server takes."""
 
 
-class HeadMissing(BaseException):
-    """A decision asked for a head that is not known yet. Not an `Exception`, so that no decision catches it."""
+class HeadsMissing(BaseException):
+    """A decision needs heads that are not known yet. Not an `Exception`, so that no decision catches it."""
 
-    def __init__(self, entity: AnyEntity, id: str) -> None:
-        super().__init__(entity.name, id)
-        self.entity = entity
-        self.id = id
-
-
-@dataclass(slots=True)
-class NewRecord:
-    stamp: Stamp
-    stored: StoredRecord
-    requests: list[str] = field(default_factory=list[str])
-    """The identities that go when this record is erased."""
+    def __init__(self, wanted: Mapping[HeadKey, AnyEntity]) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
 
 
 class Remembered(NamedTuple):
-    """What answers a repeated write: a record, or version 0 where nothing was to be done. `held` is the version that
-    has the identity among its `requests`."""
+    """What answers a repeated write: a record, or version 0 where nothing was to be done. `held` is the version of
+    the record that has the identity among its own."""
 
     entity: str
     tenant: str
@@ -44,7 +34,17 @@ class Remembered(NamedTuple):
     at: int
 
 
+class Spent(NamedTuple):
+    """What answers a repeated write whose record was erased since."""
+
+    entity: str
+
+    def refusal(self) -> NotFound:
+        return NotFound(f"the {self.entity} that this request wrote was erased", entity=self.entity, erased=True)
+
+
 Settled = Outcome | Exception
+_Step = tuple[Committed, StoredRecord]
 
 
 class Plan:
@@ -54,7 +54,7 @@ class Plan:
         self,
         known: Mapping[HeadKey, KnownHead],
         marks: Mapping[HeadKey, int],
-        answered: Mapping[str, Outcome],
+        answered: Mapping[str, Outcome | Spent],
         clock: Callable[[], int],
     ) -> None:
         self._known = known
@@ -64,9 +64,12 @@ class Plan:
         self._named: dict[str, Outcome] = {}
         self.settled: list[Settled | None] = []
         self.heads: dict[HeadKey, KnownHead] = {}
-        self.records: list[NewRecord] = []
-        self.requests: dict[str, Remembered] = {}
         self.committed: list[Committed] = []
+        self.records: list[StoredRecord] = []
+        """How each of `committed` is stored."""
+        self.holds: dict[int, list[str]] = {}
+        """The identities that go when a record is erased, by its place among them."""
+        self.requests: dict[str, Remembered] = {}
         self.missing: dict[HeadKey, AnyEntity] = {}
         self.only_read: set[HeadKey] = set()
         self.doubtful: set[HeadKey] = set()
@@ -85,8 +88,7 @@ class Plan:
         """Heads that decisions relied on without writing them: they must still be so when the batch is committed."""
         return [self._known[key] for key in self.only_read - self.heads.keys()]
 
-    def add(self, write: Write) -> None:
-        identities = [identity for identity in (request_id(write), once_id(write)) if identity is not None]
+    def add(self, write: Write, identities: Sequence[str]) -> None:
         repeated = self._repeated(identities)
         if repeated is not None:
             self.settled.append(repeated)
@@ -94,39 +96,100 @@ class Plan:
         view = _View(self, write.tenant)
         try:
             self.settled.append(self._run(write, view, identities))
-        except HeadMissing as miss:
-            self.missing[miss.entity.name, write.tenant, miss.id] = miss.entity
+        except HeadsMissing as missing:
+            self.missing.update(missing.wanted)
             self.settled.append(None)
         except Exception as error:  # whatever a decision raises is its caller's to hear
             self._doubt(view, identities)
             self.settled.append(error)
 
-    def current(self, entity: AnyEntity, tenant: str, id: str) -> KnownHead:
-        key = (entity.name, tenant, id)
-        head = self.heads.get(key) or self._known.get(key)
-        if head is None:
-            raise HeadMissing(entity, id)
-        return head
+    def find(self, key: HeadKey) -> KnownHead | None:
+        """A head as this batch leaves it so far."""
+        return self.heads.get(key) or self._known.get(key)
 
-    def _run(self, write: Write, view: "_View", identities: list[str]) -> Outcome:
+    def _run(self, write: Write, view: "_View", identities: Sequence[str]) -> Outcome:
         now = self._clock()
         decision = write.decide(view, now)
         if not decision:
             return self._nothing(write, view, identities, now)
-        _check_distinct(decision)
-        # One time for all that is committed together, above that of each of the keys.
-        at = max([now, *[self.current(append.entity, write.tenant, append.id).at + 1 for append in decision]])
-        steps = [self._step(write, append, at) for append in decision]
-        for head, record, committed in steps:
-            self._stage(head, record, committed)
+        heads = self._built_upon(write.tenant, decision)
+        # One time for all that is committed together, above that of each of the keys; it grows where a key has several.
+        at = now
+        for head in heads.values():
+            if head.at >= at:
+                at = head.at + 1
+        # Evolving and encoding may raise, so all of it is done before anything is staged.
+        steps = [self._step(write, append, heads, at) for append in decision]
+        self._stage(heads, steps)
         self.only_read |= view.seen
-        _, first, appended = steps[0]
-        outcome = Outcome(first.stamp, appended.record, appended.head)
+        first, _ = steps[0]
+        outcome = Outcome(first.stamp, first.record, first.head)
         if identities:
-            self._remember(write, identities, [record for _, record, _ in steps], outcome)
+            self._remember(write, identities, len(steps), outcome)
         return outcome
 
-    def _nothing(self, write: Write, view: "_View", identities: list[str], now: int) -> Outcome:
+    def _built_upon(self, tenant: str, decision: Decision) -> dict[HeadKey, KnownHead]:
+        found: dict[HeadKey, KnownHead] = {}
+        missing: dict[HeadKey, AnyEntity] = {}
+        for append in decision:
+            key = (append.entity.name, tenant, append.id)
+            head = self.find(key)
+            if head is None:
+                missing[key] = append.entity
+            else:
+                found[key] = head
+        if missing:
+            raise HeadsMissing(missing)
+        return found
+
+    def _step(self, write: Write, append: Append[Any, Any], heads: dict[HeadKey, KnownHead], at: int) -> _Step:
+        """Append to a key; `heads` is what the decision leaves of its keys so far."""
+        entity, id, record = append
+        key = (entity.name, write.tenant, id)
+        before = heads[key]
+        announced = self._marks.get(key, 0)
+        if announced < before.announced:
+            announced = before.announced
+        if before.erased and announced < before.version:
+            raise Unavailable(
+                f"the erasure of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
+            )
+        stamp = Stamp(
+            write.tenant,
+            entity.name,
+            id,
+            before.version + 1,
+            at if before.at < at else before.at + 1,
+            write.actor,
+            write.cause,
+            write.traceparent,
+        )
+        value = entity.evolve(before.value, record, stamp)
+        stored = store(entity, stamp, record, value)
+        heads[key] = KnownHead(
+            entity,
+            write.tenant,
+            id,
+            stamp.version,
+            stamp.at,
+            announced,
+            value,
+            False,
+            before.size or len(stored.body),
+        )
+        return Committed(entity, stamp, record, value, announced), stored
+
+    def _stage(self, heads: Mapping[HeadKey, KnownHead], steps: Sequence[_Step]) -> None:
+        for key, head in heads.items():
+            if key not in self.heads:
+                self._bytes += head.size
+            self.heads[key] = head
+        for committed, record in steps:
+            self._bytes += len(record.body) if record.snapshot is None else len(record.body) + len(record.snapshot)
+            self.committed.append(committed)
+            self.records.append(record)
+
+    def _nothing(self, write: Write, view: "_View", identities: Sequence[str], now: int) -> Outcome:
         outcome = Outcome(None, None, None)
         if not identities:
             self._doubt(view, identities)
@@ -138,62 +201,34 @@ class Plan:
                 self._named[identity] = outcome
         return outcome
 
-    def _remember(
-        self, write: Write, identities: Iterable[str], records: Sequence[NewRecord], outcome: Outcome
-    ) -> None:
-        first = records[0]
+    def _remember(self, write: Write, identities: Iterable[str], appended: int, outcome: Outcome) -> None:
+        first = len(self.committed) - appended
+        stamp = self.committed[first].stamp
         for identity in identities:
-            holder = first
-            if is_once(identity) and len(records) > 1:
-                own = (record for record in records if record.stamp.entity == write.entity.name)
-                holder = next((record for record in own if record.stamp.id == write.id), first)
-            holder.requests.append(identity)
-            stamp = first.stamp
-            self.requests[identity] = Remembered(
-                stamp.entity, stamp.tenant, stamp.id, stamp.version, holder.stamp.version, stamp.at
-            )
+            holder = self._own(write, first) if is_once(identity) else first
+            self.holds.setdefault(holder, []).append(identity)
+            held = self.committed[holder].stamp.version
+            self.requests[identity] = Remembered(stamp.entity, stamp.tenant, stamp.id, stamp.version, held, stamp.at)
             self._named[identity] = outcome
 
-    def _step(self, write: Write, append: Append[Any, Any], at: int) -> tuple[KnownHead, NewRecord, Committed]:
-        entity = append.entity
-        before = self.current(entity, write.tenant, append.id)
-        stamp = Stamp(
-            write.tenant,
-            entity.name,
-            append.id,
-            before.version + 1,
-            at,
-            write.actor,
-            write.cause,
-            write.traceparent,
-        )
-        announced = max(before.announced, self._marks.get(before.key, 0))
-        if before.erased and announced < before.version:
-            raise Unavailable(
-                f"the erasure of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
-            )
-        value = entity.evolve(before.value, append.record, stamp)
-        stored = store(entity, stamp, append.record, value)
-        size = before.size + len(stored.body)
-        head = KnownHead(entity, write.tenant, append.id, stamp.version, stamp.at, announced, value, size=size)
-        return head, NewRecord(stamp, stored), Committed(entity, stamp, append.record, value, announced)
-
-    def _stage(self, head: KnownHead, record: NewRecord, committed: Committed) -> None:
-        if head.key not in self.heads:
-            self._bytes += self._known[head.key].size
-        self._bytes += len(record.stored.body) + len(record.stored.snapshot or "")
-        self.heads[head.key] = head
-        self.records.append(record)
-        self.committed.append(committed)
+    def _own(self, write: Write, first: int) -> int:
+        """The place of a write's first record of its own key; of its very first, if none is."""
+        for place in range(first, len(self.committed)):
+            stamp = self.committed[place].stamp
+            if (stamp.entity, stamp.id) == (write.entity.name, write.id):
+                return place
+        return first
 
     def _doubt(self, view: "_View", identities: Iterable[str]) -> None:
         """A refusal commits nothing, so no filter would find out that it saw an old head or was a repetition."""
         self.doubtful |= view.seen
         self.unasked.update(identities)
 
-    def _repeated(self, identities: Sequence[str]) -> Outcome | None:
+    def _repeated(self, identities: Iterable[str]) -> Settled | None:
         for identity in identities:
             first = self._named.get(identity) or self._answered.get(identity)
+            if isinstance(first, Spent):
+                return first.refusal()
             if first is not None:
                 return Outcome(first.stamp, first.record, None, duplicate=True)
         return None
@@ -210,11 +245,9 @@ class _View:
         self.seen: set[HeadKey] = set()
 
     def __call__(self, entity: Entity[HeadT, RecordT], id: str) -> Head[HeadT] | None:
-        head = self._plan.current(entity, self._tenant, id)
-        self.seen.add(head.key)
+        key = (entity.name, self._tenant, id)
+        head = self._plan.find(key)
+        if head is None:
+            raise HeadsMissing({key: entity})
+        self.seen.add(key)
         return None if head.version == 0 else Head(id, head.version, head.at, cast("HeadT | None", head.value))
-
-
-def _check_distinct(decision: Sequence[Append[Any, Any]]) -> None:
-    if len(decision) > 1 and len({(append.entity.name, append.id) for append in decision}) != len(decision):
-        raise AssertionError("a decision appends at most one record a key")

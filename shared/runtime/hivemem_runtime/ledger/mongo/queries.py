@@ -1,49 +1,51 @@
-"""Reading heads: by key, by a declared index, and those with something to announce."""
+"""Finding heads by a declared index: whole, as the index alone knows them, or just how many there are."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_runtime.ledger.cursor import decode_cursor, encode_cursor
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, Index, RecordT, Scalar
-from hivemem_runtime.ledger.mongo.cache import HeadKey
-from hivemem_runtime.ledger.mongo.documents import head_from, head_id, heads_of
-from hivemem_runtime.ledger.mongo.driver import LOWEST, TOPMOST, Database, Document, Query
+from hivemem_runtime.ledger.mongo.documents import head_from, heads_of
+from hivemem_runtime.ledger.mongo.driver import LOWEST, READ_MAJORITY, TOPMOST, Database, Document, Query
 from hivemem_runtime.ledger.mongo.errors import translated
-from hivemem_runtime.ledger.mongo.schema import DUE, find_condition, find_index, find_key
-from hivemem_runtime.ledger.port import Due, Head, Page
+from hivemem_runtime.ledger.mongo.schema import find_condition, find_index, find_key
+from hivemem_runtime.ledger.port import Covered, Head, Page, QueryKind
 
 _STAGES_BELOW: Final = ("inputStage", "inputStages", "shards")
+
+_Ends = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One page of heads by one index."""
+    """A range of heads in one index, or a page of it."""
 
     tenant: str
     index: Index
     equals: Mapping[str, Scalar]
-    low: Scalar
-    high: Scalar
-    reverse: bool
-    cursor: str | None
-    limit: int
+    low: Scalar = None
+    high: Scalar = None
+    reverse: bool = False
+    cursor: str | None = None
+    limit: int = 1
 
-    def query(self) -> Query:
-        """The page and one head more. Tenant, `equals`, order and cursor are bounds of the index itself."""
-        after = None if self.cursor is None else self._place(self.cursor)
-        low: tuple[Any, Any] = (LOWEST if self.low is None else self.low, LOWEST)
-        high: tuple[Any, Any] = (TOPMOST if self.high is None else self.high, LOWEST)
-        if after is not None and self.reverse:
-            high = after
-        elif after is not None:
-            # The lower bound is included: begin with the id that comes next after the last one.
-            low = (after[0], after[1] + "\0")
+    def __post_init__(self) -> None:
+        if set(self.equals) != set(self.index.equals):
+            raise AssertionError(f"index {self.index.name} wants {self.index.equals}, got {tuple(self.equals)}")
+
+    def page(self, *, covered: bool) -> Query | None:
+        """The page and one head more; None if there can be none. All that is asked for are bounds of the index, which
+        holds just the heads that it should: for a filter the server would read each head and look at it again."""
+        low, high = self._ends()
+        # The server refuses bounds that hold nothing between them, and no index holds a field without a value.
+        if self.limit <= 0 or None in self.equals.values() or _is_empty(low, high):
+            return None
         direction = -1 if self.reverse else 1
         return Query(
-            find_condition(self.index),
+            {},
+            fields=self._fields() if covered else None,
             sort=[(name, direction) for name in find_key(self.index)],
             limit=self.limit + 1,
             hint=find_index(self.index),
@@ -51,64 +53,119 @@ class Wanted:
             high=self._bound(high),
         )
 
+    def counting(self) -> Document:
+        """The command that counts them. It takes no bounds of an index, but the planner drops from a filter what the
+        index itself is limited to, and all else here are such bounds."""
+        index = self.index
+        ordered = "_id.i" if index.order is None else f"x.{index.order}"
+        between = {name: end for name, end in (("$gte", self.low), ("$lt", self.high)) if end is not None}
+        wanted: Document = {
+            **find_condition(index),
+            "_id.t": self.tenant,
+            **{f"x.{name}": self.equals[name] for name in index.equals},
+            ordered: {"$gte": LOWEST, **between},
+        }
+        return {"query": wanted, "hint": find_index(index)}
+
     def cursor_after(self, document: Mapping[str, Any]) -> str:
-        return encode_cursor(self.index.name, document["x"][self.index.order], document["_id"]["i"])
+        order = () if self.index.order is None else (document["x"][self.index.order],)
+        return encode_cursor(self.index.name, *order, document["_id"]["i"])
 
-    def _place(self, cursor: str) -> tuple[Scalar, str]:
-        name, order, id = decode_cursor(cursor, (str, (int, str), str))
-        if name != self.index.name:
+    def _ends(self) -> _Ends:
+        """From where, inclusive, to where, exclusive: values of the order, if there is one, and of the id."""
+        rest = () if self.index.order is None else (LOWEST,)
+        low = (LOWEST if self.low is None else self.low, *rest)
+        high = (TOPMOST if self.high is None else self.high, *rest)
+        if self.cursor is None:
+            return low, high
+        # A cursor only ever narrows the range, whoever made it.
+        *order, id = self._place(self.cursor)
+        if self.reverse:
+            before = (*order, id)
+            return low, before if self.high is None or before[0] < self.high else high
+        # The lower bound is included: begin with the id that comes next after the last one.
+        after = (*order, id + "\0")
+        return after if self.low is None or after[0] >= self.low else low, high
+
+    def _place(self, cursor: str) -> list[Any]:
+        kinds: tuple[type | tuple[type, ...], ...] = (str,) if self.index.order is None else ((int, str), str)
+        name, *place = decode_cursor(cursor, (str, *kinds))
+        like = self.low if self.high is None else self.high
+        if name != self.index.name or (like is not None and isinstance(like, str) != isinstance(place[0], str)):
             raise InvalidRequest("cursor: it belongs to another list", field="cursor")
-        return order, id
+        return place
 
-    def _bound(self, place: tuple[Any, Any]) -> list[tuple[str, Any]]:
+    def _bound(self, place: tuple[Any, ...]) -> list[tuple[str, Any]]:
         values = [self.tenant, *(self.equals[name] for name in self.index.equals), *place]
         values += [LOWEST] * len(self.index.covering)
         return list(zip(find_key(self.index), values, strict=True))
 
+    def _fields(self) -> Document:
+        names = (*self.index.covering, *(() if self.index.order is None else (self.index.order,)))
+        return {"_id.i": 1, **{f"x.{name}": 1 for name in names}}
 
-async def read_heads(
-    database: Database, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str]
-) -> dict[str, Head[HeadT]]:
-    if not ids:
-        return {}
-    query = Query({"_id": {"$in": [head_id(tenant, id) for id in dict.fromkeys(ids)]}})
-    with translated():
-        documents = await database.find(heads_of(entity.name), query)
-    return {head.id: head for head in (head_from(entity, document) for document in documents)}
+
+def _is_empty(low: tuple[Any, ...], high: tuple[Any, ...]) -> bool:
+    for from_, to in zip(low, high, strict=True):
+        if from_ != to:
+            return bool(from_ is not LOWEST and to is not TOPMOST and (to is LOWEST or from_ > to))
+    return True
 
 
 async def find_heads(database: Database, entity: Entity[HeadT, RecordT], wanted: Wanted) -> Page[Head[HeadT]]:
-    if set(wanted.equals) != set(wanted.index.equals):
-        fields = f"{wanted.index.equals}, got {tuple(wanted.equals)}"
-        raise AssertionError(f"index {wanted.index.name} of {entity.name} wants {fields}")
-    query = wanted.query()
-    if _is_empty(wanted, query):
-        return Page([], None)
+    documents, cursor = await _page(database, entity, wanted, covered=False)
+    return Page([head_from(entity, document) for document in documents], cursor)
+
+
+async def find_covered(database: Database, entity: AnyEntity, wanted: Wanted) -> Page[Covered]:
+    documents, cursor = await _page(database, entity, wanted, covered=True)
+    return Page([_covered(wanted.index, document) for document in documents], cursor)
+
+
+async def _page(
+    database: Database, entity: AnyEntity, wanted: Wanted, *, covered: bool
+) -> tuple[list[Document], str | None]:
+    query = wanted.page(covered=covered)
+    if query is None:
+        return [], None
     with translated():
         documents = await database.find(heads_of(entity.name), query)
-    more = len(documents) > wanted.limit
-    items = [head_from(entity, document) for document in documents[: wanted.limit]]
-    return Page(items, wanted.cursor_after(documents[wanted.limit - 1]) if more and wanted.limit > 0 else None)
+    if len(documents) <= wanted.limit:
+        return documents, None
+    return documents[: wanted.limit], wanted.cursor_after(documents[wanted.limit - 1])
 
 
-def _is_empty(wanted: Wanted, query: Query) -> bool:
-    """The server refuses bounds that hold nothing between them, and no index holds a field without a value."""
-    if any(value is None for value in wanted.equals.values()) or wanted.limit <= 0:
-        return True
-    lowest, topmost = dict(query.low), dict(query.high)
-    order = f"x.{wanted.index.order}"
-    low, high = lowest[order], topmost[order]
-    if low is LOWEST or high is TOPMOST:
-        return False
-    return bool(low > high or (low == high and topmost["_id.i"] is LOWEST))
+def _covered(index: Index, document: Mapping[str, Any]) -> Covered:
+    fields: Mapping[str, Any] = document.get("x", {})
+    return Covered(document["_id"]["i"], {name: _scalar(fields.get(name)) for name in index.covering})
 
 
-async def explain_find(database: Database, entity: AnyEntity, index: Index) -> list[str]:
-    """The steps of the winning plan for a page of `find`, outermost first, with the index that it reads."""
-    equals: dict[str, Scalar] = dict.fromkeys(index.equals, "x")
-    query = Wanted("t", index, equals, None, None, reverse=False, cursor=None, limit=10).query()
+def _scalar(value: Any) -> Scalar:
+    """Without the driver's own type for a long integer."""
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else cast("Scalar", value)
+
+
+async def count_heads(database: Database, entity: AnyEntity, wanted: Wanted) -> int:
+    if wanted.page(covered=True) is None:
+        return 0
+    command = {"count": heads_of(entity.name), **wanted.counting(), "readConcern": READ_MAJORITY}
     with translated():
-        explained = await database.explain(heads_of(entity.name), query)
+        reply = await database.command(command)
+    return int(reply["n"])
+
+
+async def explain_query(database: Database, entity: AnyEntity, index: Index, kind: QueryKind) -> list[str]:
+    """The steps of the winning plan, outermost first, with the index that it reads."""
+    equals: dict[str, Scalar] = dict.fromkeys(index.equals, "x")
+    wanted = Wanted("t", index, equals, limit=10)
+    heads = heads_of(entity.name)
+    with translated():
+        if kind == "count":
+            explained = await database.command({"explain": {"count": heads, **wanted.counting()}})
+        else:
+            query = wanted.page(covered=kind == "covered")
+            assert query is not None
+            explained = await database.explain(heads, query)
     winning = explained["queryPlanner"]["winningPlan"]
     return list(_steps(cast("Document", winning.get("queryPlan", winning))))
 
@@ -121,43 +178,3 @@ def _steps(plan: Mapping[str, Any]) -> list[str]:
         for stage in stages:
             steps += _steps(stage)
     return steps
-
-
-async def read_due(
-    database: Database, entities: Sequence[AnyEntity], marks: Mapping[HeadKey, int], older_than: int, limit: int
-) -> list[Due]:
-    found = await asyncio.gather(*(_due_of(database, entity, marks, older_than, limit) for entity in entities))
-    return sorted((due for part in found for due in part), key=lambda due: due.at)[:limit]
-
-
-async def _due_of(
-    database: Database, entity: AnyEntity, marks: Mapping[HeadKey, int], older_than: int, limit: int
-) -> list[Due]:
-    query = Query(
-        {"due": True, "at": {"$lt": older_than}},
-        fields={"body": 0, "x": 0},
-        sort=[("at", 1)],
-        limit=limit,
-        hint=DUE,
-    )
-    with translated():
-        documents = await database.find(heads_of(entity.name), query)
-    found: list[Due] = []
-    for document in documents:
-        tenant, id = document["_id"]["t"], document["_id"]["i"]
-        announced = max(document["announced"], marks.get((entity.name, tenant, id), 0))
-        if announced < document["version"]:
-            found.append(
-                Due(
-                    tenant,
-                    entity.name,
-                    id,
-                    announced,
-                    document["version"],
-                    "erased" in document,
-                    document["at"],
-                    document.get("actor", ""),
-                    document.get("cause"),
-                )
-            )
-    return found

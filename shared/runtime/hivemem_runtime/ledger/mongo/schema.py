@@ -10,12 +10,19 @@ from hivemem_runtime.ledger.mongo.documents import META, PURGES, REQUESTS, cold_
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Document, Query
 from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 
-DATA_VERSION: Final = 1
+DATA_VERSION: Final = 2
 """Raised by one with each change to how things are kept; `MIGRATIONS[n]` brings data of version n to n + 1."""
 
-MIGRATIONS: Final[Mapping[int, Callable[[Database], Awaitable[None]]]] = {}
+
+async def _add_compression(_database: Database) -> None:
+    """From here on a large body may be compressed. What is there stays as it is; a release before cannot read it."""
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Database], Awaitable[None]]]] = {1: _add_compression}
 
 DUE: Final = "due"
+TENANT: Final = "tenant"
+MOMENT: Final = "moment"
 POSITION: Final = "position"
 COLD_BY_TIME: Final = "at"
 COLD_KEYS: Final[Mapping[str, Sequence[str]]] = {
@@ -55,15 +62,29 @@ def cold_index(*, by_position: bool, first: bool) -> str:
 
 
 def find_key(index: Index) -> list[str]:
-    fields = [*index.equals, index.order]
-    return ["_id.t", *(f"x.{name}" for name in fields), "_id.i", *(f"x.{name}" for name in index.covering)]
+    return ["_id.t", *map(_field, _ordered(index)), "_id.i", *map(_field, index.covering)]
 
 
 def find_condition(index: Index) -> Document:
-    condition: Document = {f"x.{name}": {"$exists": True} for name in (*index.equals, index.order)}
+    """Which heads stand in the index. What is erased has no index fields at all."""
+    condition: Document = {_field(name): {"$exists": True} for name in _ordered(index)}
     if index.only:
-        condition[f"x.{index.only}"] = True
-    return condition
+        condition[_field(index.only)] = True
+    return condition or {"x": {"$exists": True}}
+
+
+def keeps_moments(entity: AnyEntity) -> bool:
+    """Whether records are found by their time in an index. Only where each of them holds all of its head: elsewhere
+    one alone tells little, and most entities write far more records than they ever read as of a moment."""
+    return entity.snapshot_every == 1
+
+
+def _ordered(index: Index) -> Sequence[str]:
+    return index.equals if index.order is None else (*index.equals, index.order)
+
+
+def _field(name: str) -> str:
+    return f"x.{name}"
 
 
 async def prepare(database: Database, entities: Sequence[AnyEntity]) -> None:
@@ -124,7 +145,10 @@ async def _prepare_entity(database: Database, entity: AnyEntity) -> None:
 
 
 def _head_indexes(entity: AnyEntity) -> dict[str, Document]:
-    wanted: dict[str, Document] = {DUE: {"key": {"at": 1}, "partialFilterExpression": {"due": True}}}
+    wanted: dict[str, Document] = {
+        DUE: {"key": {"at": 1}, "partialFilterExpression": {"due": True}},
+        TENANT: {"key": {"_id.t": 1}},
+    }
     for index in entity.indexes:
         condition = find_condition(index)
         wanted[find_index(index)] = {
@@ -135,10 +159,13 @@ def _head_indexes(entity: AnyEntity) -> dict[str, Document]:
 
 
 def _record_indexes(entity: AnyEntity) -> dict[str, Document]:
-    if entity.position is None:
-        return {}
-    tags = {tag_index(tag): _index(["_id.t", "_id.i", f"g.{tag}", "p"], exists="p") for tag in entity.tag_fields}
-    return {POSITION: _index(["_id.t", "_id.i", "p"], exists="p"), **tags}
+    wanted: dict[str, Document] = {}
+    if keeps_moments(entity):
+        wanted[MOMENT] = {"key": {"_id.t": 1, "_id.i": 1, "at": 1}}
+    if entity.position is not None:
+        wanted[POSITION] = _index(["_id.t", "_id.i", "p"], exists="p")
+        wanted |= {tag_index(tag): _index(["_id.t", "_id.i", f"g.{tag}", "p"], exists="p") for tag in entity.tag_fields}
+    return wanted
 
 
 def _cold_indexes() -> dict[str, Document]:

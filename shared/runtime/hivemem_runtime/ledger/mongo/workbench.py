@@ -2,80 +2,31 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from pymongo.errors import PyMongoError
 
+from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.mongo.cache import HeadCache, HeadKey
-from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Document, Session
-from hivemem_runtime.ledger.mongo.errors import CommitUnknown, Conflict, committing, raise_for_errors, translated
+from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Session
+from hivemem_runtime.ledger.mongo.errors import (
+    CommitUnknown,
+    Conflict,
+    committing,
+    translated,
+    unavailable,
+)
+from hivemem_runtime.ledger.mongo.operations import Operations
 from hivemem_runtime.ledger.port import Committed, Listener
 
 _COMMIT_TRIES: Final = 2
+_TRIES: Final = 5
 
-
-class Operations:
-    """A bulk write over several collections, as one command. Every `update` and `replace` must change its document."""
-
-    def __init__(self, database: str) -> None:
-        self._database = database
-        self._places: dict[str, int] = {}
-        self._writes: list[Document] = []
-        self._updates = 0
-
-    def insert(self, collection: str, document: Document) -> None:
-        self._writes.append({"insert": self._place(collection), "document": document})
-
-    def update(self, collection: str, where: Document, changes: Document) -> None:
-        self._writes.append({"update": self._place(collection), "filter": where, "updateMods": changes})
-        self._updates += 1
-
-    def replace(self, collection: str, identity: Document, expected: Document, document: Document) -> None:
-        """A new document in the place of one with the expected values. They are compared inside the update, because
-        the server plans each filter on more than `_id` anew, which costs as much again as the update itself."""
-        same = [{"$eq": [f"${name}", value]} for name, value in expected.items()]
-        replacement = {"$literal": {"_id": identity, **document}}
-        step = {"$replaceWith": {"$cond": [{"$and": same}, replacement, "$$ROOT"]}}
-        self._writes.append({"update": self._place(collection), "filter": {"_id": identity}, "updateMods": [step]})
-        self._updates += 1
-
-    def put(self, collection: str, document: Document) -> None:
-        """Insert a document, or change what is there: to something else, where there are updates that must."""
-        where = {"_id": document["_id"]}
-        self._writes.append(
-            {"update": self._place(collection), "filter": where, "updateMods": document, "upsert": True}
-        )
-
-    def update_where(self, collection: str, where: Document, pipeline: Sequence[Document]) -> None:
-        """An update that may find nothing. Not to be mixed with those that must."""
-        self._writes.append({"update": self._place(collection), "filter": where, "updateMods": list(pipeline)})
-
-    def delete(self, collection: str, where: Document) -> None:
-        self._writes.append({"delete": self._place(collection), "filter": where, "multi": True})
-
-    def command(self) -> Document:
-        return {
-            "bulkWrite": 1,
-            "ops": self._writes,
-            "nsInfo": [{"ns": f"{self._database}.{name}"} for name in self._places],
-            "ordered": False,
-            "errorsOnly": True,
-        }
-
-    def check(self, reply: Mapping[str, Any]) -> None:
-        raise_for_errors(reply)
-        if self._updates and reply["nModified"] != self._updates:
-            raise Conflict("a head is not what it was")
-
-    def __len__(self) -> int:
-        return len(self._writes)
-
-    def _place(self, collection: str) -> int:
-        return self._places.setdefault(collection, len(self._places))
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
@@ -111,8 +62,11 @@ class Workbench:
     async def write(self, operations: Operations) -> None:
         """Each operation by itself, durable on a majority; for what may be done again without harm."""
         with translated():
-            reply = await self.database.command({**operations.command(), "writeConcern": MAJORITY}, admin=True)
-        operations.check(reply)
+            replies = [
+                await self.database.command({**command, "writeConcern": MAJORITY}, admin=True)
+                for command in operations.commands()
+            ]
+        operations.check(replies)
 
     async def transact(self, operations: Operations) -> None:
         """All or nothing. Raises `Conflict` where a document is not as the operations expect it, `CommitUnknown`
@@ -120,8 +74,11 @@ class Workbench:
         session = await self._begun()
         try:
             with translated():
-                reply = await self.database.command(operations.command(), admin=True, session=session)
-            operations.check(reply)
+                replies = [
+                    await self.database.command(command, admin=True, session=session)
+                    for command in operations.commands()
+                ]
+            operations.check(replies)
         except BaseException:
             await self._abandon(session)
             raise
@@ -168,3 +125,17 @@ class Workbench:
         self._session = None
         with suppress(PyMongoError):
             await session.end()
+
+
+async def persistently(attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Again after a conflict or a lost connection. Each attempt reads anew what became of the one before."""
+    for last in (False,) * (_TRIES - 1) + (True,):
+        try:
+            return await attempt()
+        except Conflict as error:
+            if last:
+                raise unavailable("others wrote the same key all the time") from error
+        except Unavailable:
+            if last:
+                raise
+    raise AssertionError("the last attempt answers or raises")

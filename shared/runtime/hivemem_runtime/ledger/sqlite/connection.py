@@ -5,16 +5,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from hivemem_contracts.errors import Unavailable
+from hivemem_runtime.ledger.refusals import UnfitServer
 
 BUSY_SECONDS: Final = 5.0
 RETRY_AFTER_MS: Final = 500
 _CHECKPOINT_PAGES: Final = 8_000
 """Of 4 KiB. The pages that every commit touches are copied into the file once for many commits."""
 _MAPPED_BYTES: Final = 256 * 1024 * 1024
+_OLDEST: Final = (3, 33)
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection with every statement its own transaction unless one is begun."""
+    if sqlite3.sqlite_version_info < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise UnfitServer(f"the ledger needs SQLite {oldest} or later, not {sqlite3.sqlite_version}")
     try:
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=1_024

@@ -1,18 +1,19 @@
 """What the writer does besides writes: marks, cold storage, erasure, forgetting request ids."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.ledger.entity import AnyEntity, Stamp
+from hivemem_contracts.errors import RevisionConflict, Unavailable
+from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Committed
-from hivemem_runtime.ledger.sqlite.batch import HeadKey
-from hivemem_runtime.ledger.sqlite.reads import record_columns, record_from_row
-from hivemem_runtime.ledger.sqlite.schema import column
+from hivemem_runtime.ledger.sqlite.cache import HeadKey
+from hivemem_runtime.ledger.sqlite.history import record_from_row
+from hivemem_runtime.ledger.sqlite.requests import spend, split, still_known
+from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.sqlite.writer import Context
 from hivemem_runtime.ledger.stored import CHUNK_RECORDS, StoredRecord, pack, unpack
 
-_PURGED_AT_ONCE: Final = 5_000
+_PURGED_AT_ONCE: Final = 1_000
 
 
 def write_marks(context: Context, marks: Mapping[HeadKey, int]) -> None:
@@ -27,6 +28,7 @@ def write_marks(context: Context, marks: Mapping[HeadKey, int]) -> None:
 
 
 def purge_requests(context: Context, before: int) -> int:
+    """Answers how many were forgotten; 0 as soon as there are no more."""
     cursor = context.connection.execute(
         "DELETE FROM requests WHERE scope IN (SELECT scope FROM requests WHERE at IS NOT NULL AND at < ? LIMIT ?)",
         (before, _PURGED_AT_ONCE),
@@ -34,31 +36,33 @@ def purge_requests(context: Context, before: int) -> int:
     return cursor.rowcount
 
 
-def freeze_records(context: Context, entity: AnyEntity, tenant: str, id: str, through: int, limit: int) -> int:
-    row = _head_row(context, entity, tenant, id)
+def freeze_records(context: Context, table: Table, tenant: str, id: str, through: int, limit: int) -> int:
+    row = _head_row(context, table.name, tenant, id)
     if row is None:
         return 0
     key, _, _, announced, _ = row
     rows = context.connection.execute(
-        f"SELECT {record_columns(entity)} FROM {entity.name}_records WHERE key = ? AND version <= ? "
+        f"SELECT requests, {table.record_columns} FROM {table.name}_records WHERE key = ? AND version <= ? "
         "ORDER BY version LIMIT ?",
         (key, min(through, announced), limit),
     ).fetchall()
-    records = [record_from_row(entity, found) for found in rows]
-    for start in range(0, len(records), CHUNK_RECORDS):
-        _insert_chunk(context, entity, key, records[start : start + CHUNK_RECORDS])
-    if records:
-        context.connection.execute(
-            f"DELETE FROM {entity.name}_records WHERE key = ? AND version <= ?", (key, records[-1].version)
-        )
-    return len(records)
+    for start in range(0, len(rows), CHUNK_RECORDS):
+        part = rows[start : start + CHUNK_RECORDS]
+        scopes = still_known(context.connection, table.name, key, split(requests for requests, *_ in part))
+        _insert_chunk(context, table, key, [record_from_row(table, record) for _, *record in part], scopes)
+    if rows:
+        last = record_from_row(table, rows[-1][1:]).version
+        context.connection.execute(f"DELETE FROM {table.name}_records WHERE key = ? AND version <= ?", (key, last))
+    return len(rows)
 
 
-def _insert_chunk(context: Context, entity: AnyEntity, key: int, records: list[StoredRecord]) -> None:
+def _insert_chunk(
+    context: Context, table: Table, key: int, records: list[StoredRecord], scopes: Sequence[bytes] = ()
+) -> None:
     positions = [record.position for record in records if record.position is not None]
     context.connection.execute(
-        f"INSERT INTO {entity.name}_cold (key, first, last, first_at, first_position, last_position, chunk) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO {table.name}_cold (key, first, last, first_at, first_position, last_position, chunk, requests) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             key,
             records[0].version,
@@ -67,65 +71,86 @@ def _insert_chunk(context: Context, entity: AnyEntity, key: int, records: list[S
             min(positions, default=None),
             max(positions, default=None),
             pack(records),
+            b"".join(scopes) or None,
         ),
     )
 
 
 def erase_key(
-    context: Context, entity: AnyEntity, tenant: str, id: str, actor: str, cause: str | None, keep: int
+    context: Context,
+    table: Table,
+    tenant: str,
+    id: str,
+    actor: str,
+    cause: str | None,
+    keep: int,
+    expected: int | None,
 ) -> Stamp | None:
-    row = _head_row(context, entity, tenant, id)
+    name = table.name
+    row = _head_row(context, name, tenant, id)
     if row is None:
         return None
     key, version, at, announced, gone = row
+    if not gone and expected not in (None, version):
+        raise RevisionConflict(f"this {name} is at version {version} by now", expected=expected, actual=version)
     if not gone and announced < version:
         raise Unavailable(
-            f"version {version} of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
+            f"version {version} of this {name} is not announced yet", retry_after_ms=50, announced=announced
         )
-    _remove_records(context, entity, key, keep)
+    if not gone:
+        _spend_requests(context, name, key)
+    _remove_records(context, table, key, keep)
     if gone:
-        return _same_tombstone(context, entity, key, Stamp(tenant, entity.name, id, version, at, actor, cause))
-    context.connection.execute("DELETE FROM requests WHERE entity = ? AND key = ?", (entity.name, key))
-    stamp = Stamp(tenant, entity.name, id, version + 1, max(context.clock(), at + 1), actor, cause)
-    cleared = "".join(f", {column(field)} = NULL" for field in entity.index_fields)
+        return _same_tombstone(context, name, key, Stamp(tenant, name, id, version, at, actor, cause))
+    stamp = Stamp(tenant, name, id, version + 1, max(context.clock(), at + 1), actor, cause)
+    cleared = "".join(f", {column} = NULL" for column in table.index_columns)
     context.connection.execute(
-        f"UPDATE {entity.name}_heads SET version = ?, at = ?, announced = ?, body = NULL, actor = ?, cause = ?"
+        f"UPDATE {name}_heads SET version = ?, at = ?, announced = ?, body = NULL, actor = ?, cause = ?"
         f"{cleared} WHERE key = ?",
         (stamp.version, stamp.at, version, actor, cause, key),
     )
-    context.cache.drop((entity.name, tenant, id))
-    context.committed.append(Committed(entity, stamp, None, None, version, erased=True))
+    context.cache.drop((name, tenant, id))
+    context.committed.append(Committed(table.entity, stamp, None, None, version, erased=True))
     return stamp
 
 
-def _same_tombstone(context: Context, entity: AnyEntity, key: int, stamp: Stamp) -> Stamp | None:
+def _spend_requests(context: Context, name: str, key: int) -> None:
+    held: list[Any] = []
+    for kind in ("records", "cold"):
+        where = f"{name}_{kind} WHERE key = ? AND requests IS NOT NULL"
+        held += context.connection.execute(f"SELECT requests FROM {where}", (key,)).fetchall()
+    spend(context.connection, name, key, split(requests for (requests,) in held))
+
+
+def _same_tombstone(context: Context, name: str, key: int, stamp: Stamp) -> Stamp | None:
     """The stamp, if it is the tombstone's own: the erasure is repeated, not a second one."""
-    row = context.connection.execute(f"SELECT actor, cause FROM {entity.name}_heads WHERE key = ?", (key,)).fetchone()
+    row = context.connection.execute(f"SELECT actor, cause FROM {name}_heads WHERE key = ?", (key,)).fetchone()
     return stamp if stamp.cause is not None and row == (stamp.actor, stamp.cause) else None
 
 
-def _head_row(context: Context, entity: AnyEntity, tenant: str, id: str) -> tuple[int, int, int, int, bool] | None:
+def _head_row(context: Context, name: str, tenant: str, id: str) -> tuple[int, int, int, int, bool] | None:
     row = context.connection.execute(
-        f"SELECT key, version, at, announced, body IS NULL FROM {entity.name}_heads WHERE tenant = ? AND id = ?",
+        f"SELECT key, version, at, announced, body IS NULL FROM {name}_heads WHERE tenant = ? AND id = ?",
         (tenant, id),
     ).fetchone()
     if row is None:
         return None
-    announced = max(row[3], context.marks.get((entity.name, tenant, id), 0))
+    announced = max(row[3], context.marks.get((name, tenant, id), 0))
     return row[0], row[1], row[2], announced, bool(row[4])
 
 
-def _remove_records(context: Context, entity: AnyEntity, key: int, keep: int) -> None:
+def _remove_records(context: Context, table: Table, key: int, keep: int) -> None:
     """Everything above a position, and everything without one; a cold chunk across the border is packed again."""
+    name = table.name
     context.connection.execute(
-        f"DELETE FROM {entity.name}_records WHERE key = ? AND (position IS NULL OR position > ?)", (key, keep)
+        f"DELETE FROM {name}_records WHERE key = ? AND (position IS NULL OR position > ?)", (key, keep)
     )
     kept: list[StoredRecord] = []
     chunks: list[Any] = context.connection.execute(
-        f"SELECT chunk FROM {entity.name}_cold WHERE key = ? AND first_position <= ? ORDER BY last", (key, keep)
+        f"SELECT chunk FROM {name}_cold WHERE key = ? AND first_position <= ? ORDER BY last", (key, keep)
     ).fetchall()
     for (chunk,) in chunks:
         kept += [record for record in unpack(chunk) if record.position is not None and record.position <= keep]
-    context.connection.execute(f"DELETE FROM {entity.name}_cold WHERE key = ?", (key,))
+    context.connection.execute(f"DELETE FROM {name}_cold WHERE key = ?", (key,))
     for start in range(0, len(kept), CHUNK_RECORDS):
-        _insert_chunk(context, entity, key, kept[start : start + CHUNK_RECORDS])
+        _insert_chunk(context, table, key, kept[start : start + CHUNK_RECORDS])

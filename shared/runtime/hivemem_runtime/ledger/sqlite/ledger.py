@@ -4,19 +4,34 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Due, Head, Listener, Outcome, Page, Record, Write
-from hivemem_runtime.ledger.sqlite import reads
+from hivemem_runtime.ledger.port import Covered, Due, Head, Listener, Outcome, Page, QueryKind, Record, Write
+from hivemem_runtime.ledger.sqlite import queries
 from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, unavailable
+from hivemem_runtime.ledger.sqlite.history import (
+    LATEST,
+    Stretch,
+    key_of,
+    read_as_of,
+    read_history,
+    read_version_at,
+)
 from hivemem_runtime.ledger.sqlite.keep import erase_key, freeze_records, purge_requests, write_marks
+from hivemem_runtime.ledger.sqlite.queries import Wanted
 from hivemem_runtime.ledger.sqlite.schema import prepare
+from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.sqlite.writer import Task, WriteJob, Writer
 
 QUEUE_LIMIT: Final = 16_384
+COUNTED_INLINE: Final = 5_000
+"""So many are counted in less time than it takes to ask another thread."""
+MOMENTS_AT_ONCE: Final = 200
 BATCH_WRITES: Final = 512
 MARK_SECONDS: Final = 0.5
 PURGE_SECONDS: Final = 60.0
@@ -43,7 +58,7 @@ class SqliteLedger:
         queue_limit: int = QUEUE_LIMIT,
     ) -> None:
         self._path = Path(path)
-        self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities}
+        self._tables: Mapping[str, Table] = {entity.name: Table(entity) for entity in entities}
         self._clock = clock
         self._memory = int(request_memory_seconds * 1_000_000)
         self._batch_writes = batch_writes
@@ -52,6 +67,7 @@ class SqliteLedger:
         self._reader: sqlite3.Connection | None = None
         self._writer: Writer | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._counting = asyncio.Lock()
 
     def on_commit(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -60,7 +76,7 @@ class SqliteLedger:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = connect(self._path)
         try:
-            prepare(connection, list(self._entities.values()))
+            prepare(connection, self._tables.values())
             self._reader = connect(self._path, read_only=True)
         except sqlite3.Error as error:
             connection.close()
@@ -68,7 +84,7 @@ class SqliteLedger:
         except BaseException:
             connection.close()
             raise
-        self._writer = Writer(connection, self._entities, self._clock, self._batch_writes, self._listeners)
+        self._writer = Writer(connection, self._tables, self._clock, self._batch_writes, self._listeners)
         self._writer.start()
         self._upkeep = asyncio.create_task(self._keep_up())
 
@@ -107,7 +123,7 @@ class SqliteLedger:
         return (await self.heads(entity, tenant, [id])).get(id)
 
     async def heads(self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str]) -> dict[str, Head[HeadT]]:
-        return self._read(lambda connection: reads.read_heads(connection, entity, tenant, ids))
+        return self._read(lambda connection: queries.read_heads(connection, entity, tenant, ids))
 
     async def record(
         self, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int
@@ -128,31 +144,36 @@ class SqliteLedger:
         by_position: bool = False,
         tag: tuple[str, str] | None = None,
     ) -> list[Record[RecordT]]:
+        table = self._tables[entity.name]
+        wanted = Stretch(after, LATEST if before is None else before, limit, reverse, by_position, tag)
+
         def read(connection: sqlite3.Connection) -> list[Record[RecordT]]:
-            key = reads.key_of(connection, entity, tenant, id)
-            if key is None:
-                return []
-            found = reads.read_history(
-                connection,
-                entity,
-                key,
-                after=after,
-                before=before,
-                limit=limit,
-                reverse=reverse,
-                by_position=by_position,
-                tag=tag,
-            )
+            key = key_of(connection, table, tenant, id)
+            found = [] if key is None else read_history(connection, table, key, wanted)
             return [record.read(entity, tenant, id) for record in found]
 
         return self._read(read)
 
     async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
+        table = self._tables[entity.name]
+
         def read(connection: sqlite3.Connection) -> int:
-            key = reads.key_of(connection, entity, tenant, id)
-            return 0 if key is None else reads.read_version_at(connection, entity, key, at)
+            key = key_of(connection, table, tenant, id)
+            return 0 if key is None else read_version_at(connection, table, key, at)
 
         return self._read(read)
+
+    async def as_of(
+        self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str], at: int
+    ) -> dict[str, Record[RecordT]]:
+        table = self._tables[entity.name]
+        found: dict[str, Record[RecordT]] = {}
+        for start in range(0, len(ids), MOMENTS_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            some = partial(read_as_of, table=table, tenant=tenant, ids=ids[start : start + MOMENTS_AT_ONCE], at=at)
+            found.update((id, record.read(entity, tenant, id)) for id, record in self._read(some).items())
+        return found
 
     async def find(
         self,
@@ -167,18 +188,71 @@ class SqliteLedger:
         cursor: str | None = None,
         limit: int,
     ) -> Page[Head[HeadT]]:
-        declared = entity.index_by_name[index]
-        statement, values = reads.find_statement(entity, declared, tenant, equals, low, high, reverse, cursor, limit)
-        return self._read(lambda connection: reads.read_found(connection, entity, declared, statement, values, limit))
+        wanted = Wanted(entity, tenant, entity.index_by_name[index], equals, low, high, reverse, cursor)
+        return self._read(lambda connection: queries.find_heads(connection, entity, wanted, limit))
+
+    async def covered(
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+        reverse: bool = False,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Page[Covered]:
+        wanted = Wanted(entity, tenant, entity.index_by_name[index], equals, low, high, reverse, cursor)
+        return self._read(lambda connection: queries.find_covered(connection, wanted, limit))
+
+    async def count(
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        index: str,
+        *,
+        equals: Mapping[str, Scalar],
+        low: Scalar = None,
+        high: Scalar = None,
+    ) -> int:
+        wanted = Wanted(entity, tenant, entity.index_by_name[index], equals, low, high)
+        found = self._read(lambda connection: queries.count_heads(connection, wanted, COUNTED_INLINE))
+        if found < COUNTED_INLINE:
+            return found
+        async with self._counting:
+            return await asyncio.to_thread(self._count_aside, wanted)
+
+    def _count_aside(self, wanted: Wanted) -> int:
+        """On a connection of its own: a connection answers one at a time."""
+        with closing(connect(self._path, read_only=True)) as connection:
+            try:
+                return queries.count_heads(connection, wanted)
+            except sqlite3.Error as error:
+                raise unavailable(error) from error
+
+    async def tenants(self, entity: AnyEntity) -> list[str]:
+        return self._read(lambda connection: queries.read_tenants(connection, entity))
 
     async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
-        return await self._run(lambda context: freeze_records(context, entity, tenant, id, through, limit))
+        table = self._tables[entity.name]
+        return await self._run(lambda context: freeze_records(context, table, tenant, id, through, limit))
 
     async def erase(
-        self, entity: AnyEntity, tenant: str, id: str, *, actor: str, cause: str | None, keep_through_position: int = 0
+        self,
+        entity: AnyEntity,
+        tenant: str,
+        id: str,
+        *,
+        actor: str,
+        cause: str | None,
+        keep_through_position: int = 0,
+        version: int | None = None,
     ) -> Stamp | None:
+        table = self._tables[entity.name]
         return await self._run(
-            lambda context: erase_key(context, entity, tenant, id, actor, cause, keep_through_position)
+            lambda context: erase_key(context, table, tenant, id, actor, cause, keep_through_position, version)
         )
 
     async def due(self, *, older_than: int, limit: int) -> list[Due]:
@@ -187,8 +261,8 @@ class SqliteLedger:
         def read(connection: sqlite3.Connection) -> list[Due]:
             found = [
                 due
-                for entity in self._entities.values()
-                for due in reads.read_due(connection, entity, older_than, limit)
+                for table in self._tables.values()
+                for due in queries.read_due(connection, table.entity, older_than, limit)
             ]
             return sorted(found, key=lambda due: due.at)[:limit]
 
@@ -199,15 +273,10 @@ class SqliteLedger:
         key = (entity, tenant, id)
         marks[key] = max(version, marks.get(key, 0))
 
-    async def explain(self, entity: AnyEntity, index: str) -> list[str]:
+    async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
         declared = entity.index_by_name[index]
-        example: dict[str, Scalar] = dict.fromkeys(declared.equals, "x")
-        statement, values = reads.find_statement(entity, declared, "t", example, None, None, False, None, 10)
-        return self._read(
-            lambda connection: [
-                str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
-            ]
-        )
+        wanted = Wanted(entity, "t", declared, dict.fromkeys(declared.equals, "x"), None, None)
+        return self._read(lambda connection: queries.explain(connection, wanted, query))
 
     def _open_writer(self) -> Writer:
         if self._writer is None:
@@ -233,7 +302,8 @@ class SqliteLedger:
             writer.forget_marks(marks)
 
     async def _keep_up(self) -> None:
-        """Marks of keys that nobody writes any more, and request ids that need not be remembered any longer."""
+        """Marks of keys that nobody writes any more, and request ids that need not be remembered any longer: some at a
+        time, so that no write waits for all of them."""
         purged = time.monotonic()
         while True:
             await asyncio.sleep(MARK_SECONDS)
@@ -241,7 +311,8 @@ class SqliteLedger:
                 await self._flush_marks()
                 if time.monotonic() - purged > PURGE_SECONDS:
                     purged = time.monotonic()
-                    await self.purge()
+                    while await self.purge():
+                        pass
             except Unavailable:
                 continue
 

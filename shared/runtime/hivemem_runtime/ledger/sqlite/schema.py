@@ -1,42 +1,42 @@
-"""Tables and indexes, made from what the entities declare, and the migrations of older data."""
+"""Tables and indexes, made from what the entities declare."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from hivemem_runtime.ledger.codec import decode_head, decode_record
 from hivemem_runtime.ledger.entity import AnyEntity, Index
 from hivemem_runtime.ledger.refusals import DataTooNew
+from hivemem_runtime.ledger.sqlite.migrations import DATA_VERSION, migrate
+from hivemem_runtime.ledger.sqlite.tables import (
+    PRESENT,
+    Table,
+    column,
+    covering_column,
+    index_name,
+    needs_present,
+    tag_column,
+)
 
-DATA_VERSION: Final = 1
-"""Raised by one with each change to what stands on disk; `MIGRATIONS[n]` brings data of version n to n + 1."""
-
-MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {}
+_ROWS_AT_ONCE: Final = 1_000
 
 
-def prepare(connection: sqlite3.Connection, entities: Sequence[AnyEntity]) -> None:
+def prepare(connection: sqlite3.Connection, tables: Iterable[Table]) -> None:
     """Create what is missing and migrate what is old, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID")
         row = connection.execute("SELECT value FROM meta WHERE name = 'data_version'").fetchone()
-        _migrate(connection, DATA_VERSION if row is None else int(row[0]))
+        migrate(connection, DATA_VERSION if row is None else int(row[0]))
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('data_version', ?)", (DATA_VERSION,))
         _create_requests(connection)
-        for entity in entities:
-            _create_tables(connection, entity)
-            _create_indexes(connection, entity)
+        for table in tables:
+            _create_tables(connection, table.name)
+            _create_indexes(connection, table)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-
-
-def _migrate(connection: sqlite3.Connection, found: int) -> None:
-    if found > DATA_VERSION:
-        raise DataTooNew(f"the data has version {found}, this release of Hivemem knows {DATA_VERSION}: use a newer one")
-    for version in range(found, DATA_VERSION):
-        MIGRATIONS[version](connection)
 
 
 def _create_requests(connection: sqlite3.Connection) -> None:
@@ -44,12 +44,10 @@ def _create_requests(connection: sqlite3.Connection) -> None:
         "CREATE TABLE IF NOT EXISTS requests (scope BLOB PRIMARY KEY, entity TEXT NOT NULL, key INTEGER NOT NULL, "
         "version INTEGER NOT NULL, at INTEGER) WITHOUT ROWID"
     )
-    connection.execute("CREATE INDEX IF NOT EXISTS requests_key ON requests (entity, key)")
     connection.execute("CREATE INDEX IF NOT EXISTS requests_at ON requests (at) WHERE at IS NOT NULL")
 
 
-def _create_tables(connection: sqlite3.Connection, entity: AnyEntity) -> None:
-    name = entity.name
+def _create_tables(connection: sqlite3.Connection, name: str) -> None:
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {name}_heads (key INTEGER PRIMARY KEY, tenant TEXT NOT NULL, id TEXT NOT NULL, "
         "version INTEGER NOT NULL, at INTEGER NOT NULL, announced INTEGER NOT NULL, schema INTEGER NOT NULL, "
@@ -59,23 +57,23 @@ def _create_tables(connection: sqlite3.Connection, entity: AnyEntity) -> None:
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {name}_records (key INTEGER NOT NULL, version INTEGER NOT NULL, "
         "at INTEGER NOT NULL, actor TEXT NOT NULL, cause TEXT, traceparent TEXT, schema INTEGER NOT NULL, "
-        "body BLOB NOT NULL, snapshot BLOB, position INTEGER, UNIQUE (key, version))"
+        "body BLOB NOT NULL, snapshot BLOB, position INTEGER, requests BLOB, UNIQUE (key, version))"
     )
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {name}_cold (key INTEGER NOT NULL, first INTEGER NOT NULL, "
         "last INTEGER NOT NULL, first_at INTEGER NOT NULL, first_position INTEGER, last_position INTEGER, "
-        "chunk BLOB NOT NULL, UNIQUE (key, last))"
+        "chunk BLOB NOT NULL, requests BLOB, UNIQUE (key, last))"
     )
 
 
-def _create_indexes(connection: sqlite3.Connection, entity: AnyEntity) -> None:
+def _create_indexes(connection: sqlite3.Connection, table: Table) -> None:
     """Indexes follow the declaration: changed ones are made again, new fields are filled in from what is there."""
-    name = entity.name
+    entity, name = table.entity, table.name
     changed = _schema_changed(connection, entity)
-    if _add_columns(connection, f"{name}_heads", [column(field) for field in entity.index_fields]) or changed:
-        _fill_heads(connection, entity)
-    if _add_columns(connection, f"{name}_records", [tag_column(tag) for tag in entity.tag_fields]):
-        _fill_tags(connection, entity)
+    if _add_columns(connection, f"{name}_heads", table.index_columns) or changed:
+        _fill_heads(connection, table)
+    if _add_columns(connection, f"{name}_records", table.tag_columns):
+        _fill_tags(connection, table)
     wanted = {
         f"{name}_due": f"CREATE INDEX {name}_due ON {name}_heads (at) WHERE version > announced",
         f"{name}_position": f"CREATE INDEX {name}_position ON {name}_records (key, position) "
@@ -102,11 +100,11 @@ def _create_indexes(connection: sqlite3.Connection, entity: AnyEntity) -> None:
             connection.execute(statement)
 
 
-def _add_columns(connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> bool:
-    there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-    added = [name for name in columns if name not in there]
-    for name in added:
-        connection.execute(f"ALTER TABLE {table} ADD COLUMN {name}")
+def _add_columns(connection: sqlite3.Connection, name: str, columns: Sequence[str]) -> bool:
+    there = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+    added = [each for each in columns if each not in there]
+    for each in added:
+        connection.execute(f"ALTER TABLE {name} ADD COLUMN {each}")
     return bool(added)
 
 
@@ -120,49 +118,51 @@ def _schema_changed(connection: sqlite3.Connection, entity: AnyEntity) -> bool:
     return row is not None and row[0] != entity.schema
 
 
-def _fill_heads(connection: sqlite3.Connection, entity: AnyEntity) -> None:
-    fields = entity.index_fields
-    if not fields:
+def _fill_heads(connection: sqlite3.Connection, table: Table) -> None:
+    if not table.index_columns:
         return
-    update = f"UPDATE {entity.name}_heads SET {', '.join(f'{column(field)} = ?' for field in fields)} WHERE key = ?"
-    heads = connection.execute(f"SELECT key, schema, body FROM {entity.name}_heads WHERE body IS NOT NULL")
-    for key, schema, body in heads.fetchall():
-        values = entity.indexed(decode_head(entity, schema, body))
-        connection.execute(update, (*(values.get(field) for field in fields), key))
+    settings = ", ".join(f"{name} = ?" for name in table.index_columns)
+    for key, schema, body in _walk(connection, f"{table.name}_heads", "key, schema, body", "body IS NOT NULL"):
+        values = table.indexed(decode_head(table.entity, schema, body))
+        connection.execute(f"UPDATE {table.name}_heads SET {settings} WHERE key = ?", (*values, key))
 
 
-def _fill_tags(connection: sqlite3.Connection, entity: AnyEntity) -> None:
+def _fill_tags(connection: sqlite3.Connection, table: Table) -> None:
+    entity = table.entity
     if entity.tags is None:
         return
-    update = (
-        f"UPDATE {entity.name}_records SET {', '.join(f'{tag_column(tag)} = ?' for tag in entity.tag_fields)} "
-        "WHERE key = ? AND version = ?"
-    )
-    records = connection.execute(
-        f"SELECT key, version, schema, body FROM {entity.name}_records WHERE position IS NOT NULL"
-    )
-    for key, version, schema, body in records.fetchall():
+    settings = ", ".join(f"{name} = ?" for name in table.tag_columns)
+    for row, schema, body in _walk(connection, f"{table.name}_records", "rowid, schema, body", "position IS NOT NULL"):
         tags = entity.tags(decode_record(entity, schema, body))
-        connection.execute(update, (*(tags.get(tag) for tag in entity.tag_fields), key, version))
+        values = [tags.get(tag) for tag in entity.tag_fields]
+        connection.execute(f"UPDATE {table.name}_records SET {settings} WHERE rowid = ?", (*values, row))
+
+
+def _walk(connection: sqlite3.Connection, name: str, columns: str, condition: str) -> Iterator[tuple[Any, ...]]:
+    """All rows of a table, the row's number first, a part at a time: they are changed on the way."""
+    last = 0
+    while True:
+        rows: list[tuple[Any, ...]] = connection.execute(
+            f"SELECT {columns} FROM {name} WHERE rowid > ? AND {condition} ORDER BY rowid LIMIT ?",
+            (last, _ROWS_AT_ONCE),
+        ).fetchall()
+        if not rows:
+            return
+        yield from rows
+        last = rows[-1][0]
 
 
 def _index_statement(entity: AnyEntity, index: Index) -> str:
-    columns = ", ".join(["tenant", *map(column, index.equals), column(index.order), "id", *map(column, index.covering)])
-    conditions = [f"{column(field)} IS NOT NULL" for field in (*index.equals, index.order)]
-    if index.only:
-        conditions.append(f"{column(index.only)} = 1")
+    """What a query asks for stands in the index too, even where it is the same in all of it: a query that names what
+    an index lacks reads the heads."""
+    order = () if index.order is None else (column(index.order),)
+    only = () if index.only is None else (column(index.only),)
+    present = (PRESENT,) if needs_present(index) else ()
+    equals = tuple(map(column, index.equals))
+    columns = ["tenant", *equals, *order, "id", *only, *present, *map(covering_column, index.covering)]
+    conditions = [f"{name} IS NOT NULL" for name in (*equals, *order)]
+    conditions += [f"{name} = 1" for name in (*only, *present)]
     return (
-        f"CREATE INDEX {index_name(entity, index)} ON {entity.name}_heads ({columns}) WHERE {' AND '.join(conditions)}"
+        f"CREATE INDEX {index_name(entity, index)} ON {entity.name}_heads ({', '.join(columns)}) "
+        f"WHERE {' AND '.join(conditions)}"
     )
-
-
-def column(field: str) -> str:
-    return f"x_{field}"
-
-
-def tag_column(tag: str) -> str:
-    return f"g_{tag}"
-
-
-def index_name(entity: AnyEntity, index: Index) -> str:
-    return f"{entity.name}_by_{index.name}"

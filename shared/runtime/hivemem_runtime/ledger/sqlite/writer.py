@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Committed, Listener, Outcome, Write
-from hivemem_runtime.ledger.sqlite.batch import Batch, HeadCache, HeadKey
+from hivemem_runtime.ledger.sqlite.batch import Batch
+from hivemem_runtime.ledger.sqlite.cache import HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.connection import unavailable
+from hivemem_runtime.ledger.sqlite.tables import Table
 
 ResultT = TypeVar("ResultT")
+JobT = TypeVar("JobT", "WriteJob", "TaskJob[Any]")
 
 
 @dataclass(slots=True)
 class Context:
-    """What a task of the writer works with, inside a transaction of its own."""
+    """What a task of the writer works with: a savepoint of its own, inside the transaction of those beside it."""
 
     connection: sqlite3.Connection
     cache: HeadCache
@@ -61,13 +63,13 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        entities: Mapping[str, AnyEntity],
+        tables: Mapping[str, Table],
         clock: Callable[[], int],
         batch_writes: int,
         listeners: Sequence[Listener],
     ) -> None:
         self._connection = connection
-        self._entities = entities
+        self._tables = tables
         self._clock = clock
         self._batch_writes = batch_writes
         self._listeners = listeners
@@ -104,7 +106,8 @@ class Writer:
                 del self.marks[key]
 
     def _work(self) -> None:
-        """The thread. Jobs are taken in order; writes that stand together are committed together."""
+        """The thread. Jobs are taken in order; of those that stand together, writes are committed together and tasks
+        are."""
         held: Job | None = None
         while True:
             job = held or self._queue.get()
@@ -116,19 +119,21 @@ class Writer:
             elif self._failure is not None:
                 self._deliver([(job.future, None, self._failure)], [])
             elif isinstance(job, TaskJob):
-                self._run_task(job)
+                tasks, held = self._take(job)
+                self._run_tasks(tasks)
             else:
                 jobs, held = self._take(job)
                 self._commit(jobs)
 
-    def _take(self, first: WriteJob) -> tuple[list[WriteJob], Job | None]:
+    def _take(self, first: JobT) -> tuple[list[JobT], Job | None]:
+        """With those of its kind that are right behind it."""
         jobs = [first]
         while len(jobs) < self._batch_writes:
             try:
                 job = self._queue.get_nowait()
             except queue.Empty:
                 return jobs, None
-            if not isinstance(job, WriteJob):
+            if not isinstance(job, type(first)):
                 return jobs, job
             jobs.append(job)
         return jobs, None
@@ -138,7 +143,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._cache.refresh(self._connection)
-            batch = Batch(self._connection, self._entities, self._cache, self._clock, self.marks)
+            batch = Batch(self._connection, self._tables, self._cache, self._clock, self.marks)
             batch.load([job.write for job in jobs])
             for place, job in enumerate(jobs):
                 try:
@@ -169,21 +174,33 @@ class Writer:
         else:
             self._deliver([(job.future, None, self._failure)], [])
 
-    def _run_task(self, job: TaskJob[Any]) -> None:
-        context = Context(self._connection, self._cache, self._clock, self.marks, [])
+    def _run_tasks(self, jobs: list[TaskJob[Any]]) -> None:
+        committed: list[Committed] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._cache.refresh(self._connection)
-            result = job.task(context)
+            results = [self._run_task(job, committed) for job in jobs]
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            self._fail([job.future], error)
+            self._fail([job.future for job in jobs], error)
             return
-        except Exception as error:  # the caller hears what its task raised
-            self._roll_back()
-            self._deliver([(job.future, None, error)], [])
-            return
-        self._deliver([(job.future, result, None)], context.committed)
+        self._deliver(results, committed)
+
+    def _run_task(self, job: TaskJob[Any], committed: list[Committed]) -> Result:
+        """What it raises is its caller's to hear, and takes back only what it did itself."""
+        context = Context(self._connection, self._cache, self._clock, self.marks, [])
+        self._connection.execute("SAVEPOINT task")
+        try:
+            result: Result = (job.future, job.task(context), None)
+            committed += context.committed
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            self._connection.execute("ROLLBACK TO task")
+            self._cache.clear()
+            result = (job.future, None, error)
+        self._connection.execute("RELEASE task")
+        return result
 
     def _fail(self, futures: Sequence[asyncio.Future[Any]], error: Exception) -> None:
         """Nothing of the batch is there, and whatever was submitted behind it fails too: order holds."""

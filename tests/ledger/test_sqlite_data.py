@@ -1,0 +1,113 @@
+"""Data of each older version opens, and all that it promised is kept.
+
+`data/sqlite_version_1.sql` was written by the release of that version with the entities of this suite: a note of nine
+lines, five of them cold; one that is erased; one that came together with a count; a request that found nothing to do.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hivemem_contracts.errors import NotFound
+from hivemem_runtime.ledger.port import Covered, Head, Ledger
+from hivemem_runtime.ledger.sqlite.migrations import DATA_VERSION
+
+from .backends import Backend, SqliteStore
+from .entities import COUNTER, NOTE, CounterHead
+from .waiting import announce_all
+from .writes import TENANT, Told, count, edit, note_and_count, nothing
+
+DUMP = Path(__file__).parent / "data" / "sqlite_version_1.sql"
+
+
+@pytest.fixture
+async def old(tmp_path: Path) -> AsyncIterator[Backend]:
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(DUMP.read_text())
+    backend = Backend(SqliteStore(path))
+    yield backend
+    await backend.close_all()
+
+
+@pytest.fixture
+async def ledger(old: Backend) -> Ledger:
+    return await old.open()
+
+
+async def test_records_and_heads_are_there(ledger: Ledger) -> None:
+    records = await ledger.history(NOTE, TENANT, "n", limit=99)
+
+    assert [record.value.text for record in records] == [f"line {number}" for number in range(1, 10)]
+    heads = await ledger.heads(NOTE, TENANT, ["n", "gone", "both"])
+    assert {id: head.value and head.value.total for id, head in heads.items()} == {"n": 45, "gone": None, "both": 1}
+    assert heads["gone"] == Head("gone", 3, 1_700_000_000_016_000, None)
+    assert await ledger.head(COUNTER, TENANT, "c") == Head("c", 2, 1_700_000_000_013_000, CounterHead(6, ""))
+    past = await ledger.as_of(NOTE, TENANT, ["n", "both"], 1_700_000_000_003_500)
+    assert {id: record.stamp.version for id, record in past.items()} == {"n": 3}
+
+
+async def test_indexes_of_today_find_what_is_there(ledger: Ledger) -> None:
+    covered = await ledger.covered(NOTE, TENANT, "ids", equals={}, limit=9)
+
+    assert covered.items == [
+        Covered("both", {"total": 1, "pinned": False, "text": "both", "board": None}),
+        Covered("n", {"total": 45, "pinned": False, "text": "line 9", "board": "red"}),
+    ]
+    assert await ledger.count(NOTE, TENANT, "ids", equals={}) == 2
+    assert await ledger.tenants(NOTE) == [TENANT, "zeta"]
+
+
+async def test_requests_are_answered_as_before(ledger: Ledger) -> None:
+    for number in range(1, 10):
+        for told in (Told(request_id=f"r{number}"), Told(once=f"o{number}")):
+            again = await ledger.commit(edit("n", told=told))
+            assert again.stamp
+            assert (again.duplicate, again.stamp.version, again.record.text) == (True, number, f"line {number}")
+    assert (await ledger.commit(count("c", told=Told(request_id="counted")))).duplicate
+    did_nothing = await ledger.commit(nothing("c", told=Told(request_id="nothing")))
+    assert (did_nothing.duplicate, did_nothing.stamp) == (True, None)
+
+
+async def test_erasure_spends_the_requests_of_hot_and_cold_records(old: Backend, ledger: Ledger) -> None:
+    await announce_all(ledger)
+    await ledger.erase(NOTE, TENANT, "n", actor="eve", cause=None)
+    await announce_all(ledger)
+
+    again = await old.reopen(ledger)
+    for number in range(1, 10):
+        with pytest.raises(NotFound, match="erased"):
+            await again.commit(edit("n", told=Told(request_id=f"r{number}")))
+        assert (await again.commit(edit("n", told=Told(once=f"o{number}")))).duplicate is False
+    assert (await again.commit(edit("n", told=Told(tenant="zeta", request_id="r1")))).duplicate
+    assert (await again.commit(note_and_count("both", "c", "both", told=Told(request_id="both")))).duplicate
+
+
+async def test_life_goes_on(old: Backend, ledger: Ledger) -> None:
+    await announce_all(ledger)
+    more = await ledger.commit(edit("n", "line 10", add=10, told=Told(request_id="r10")))
+    new = await ledger.commit(edit("new", "first", board="red"))
+    await ledger.commit(edit("gone", "anew"))
+
+    assert more.head.total == 55
+    for each in (ledger, await old.open()):
+        head = await each.head(NOTE, TENANT, "new")
+        assert head
+        assert head.value == new.head
+        covered = await each.covered(NOTE, TENANT, "board_ids", equals={"board": "red"}, limit=9)
+        assert [found.id for found in covered.items] == ["n", "new"]
+        assert await each.count(NOTE, TENANT, "ids", equals={}) == 4
+
+
+async def test_older_release_will_not_take_it_for_its_own(old: Backend, ledger: Ledger) -> None:
+    await old.close(ledger)
+
+    assert isinstance(old.store, SqliteStore)
+    with closing(sqlite3.connect(old.store.path)) as connection:
+        (version,) = connection.execute("SELECT value FROM meta WHERE name = 'data_version'").fetchone()
+        indexes = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    assert version == DATA_VERSION > 1
+    assert "requests_key" not in indexes
