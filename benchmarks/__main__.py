@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 import typer
 from rich.console import Console
 
+from benchmarks.artifacts import ARTIFACTS
 from benchmarks.fleets import Store
 from benchmarks.machine import Company, describe
 from benchmarks.memory import MEMORY
@@ -22,7 +23,7 @@ from benchmarks.sessions import SESSIONS
 from benchmarks.suite import Suite
 from benchmarks.table import print_table
 
-SUITES: Final = {suite.name: suite for suite in (SESSIONS, MEMORY)}
+SUITES: Final = {suite.name: suite for suite in (SESSIONS, MEMORY, ARTIFACTS)}
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "benchmarks" / "results"
 DOCS: Final = ROOT / "docs"

@@ -39,6 +39,12 @@ def _our_seconds() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
+def largest_bytes(pid: int) -> int:
+    """How large a process has been at most."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) * 1024
+
+
 def describe(directory: Path, servers: Mapping[str, str], packages: Sequence[str]) -> dict[str, str]:
     """By what it is called in the table; `directory` is where the data of the run are."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.results import Measured, Results
+from benchmarks.rows import STORES
 from benchmarks.suite import Suite
 
 COLOURS: Final = ("#0b6e4f", "#3fa796", "#c8553d", "#e9a23b", "#7a6f9b", "#8a8a8a")
@@ -31,8 +32,8 @@ Shown = Mapping[str, tuple[str, str]]
 """Label and colour by the name in the results."""
 
 
-def shown_of(peers: Mapping[str, str]) -> Shown:
-    names = {"sqlite": "Hivemem, SQLite", "mongo": "Hivemem, MongoDB", **peers}
+def shown_of(peers: Mapping[str, str], stores: Mapping[str, str] = STORES) -> Shown:
+    names = {**stores, **peers}
     return {name: (label, COLOURS[place % len(COLOURS)]) for place, (name, label) in enumerate(names.items())}
 
 

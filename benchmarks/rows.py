@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from benchmarks.results import Measured, Results
 
-STORES: Final = ("sqlite", "mongo")
+STORES: Final = {"sqlite": "Hivemem, SQLite", "mongo": "Hivemem, MongoDB"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Row:
         mine = self.of(results, store)
         if self.marks is None or mine is None:
             return None
-        mark = self.marks[STORES.index(store)]
+        mark = self.marks[list(STORES).index(store)]
         value = self.ratio(results, store, peers) if self.times else mine.value
         if value is None:
             return None

@@ -36,12 +36,13 @@ class Plot:
 
 @dataclass(frozen=True)
 class Suite:
-    """`peers` are the others by their name in the results, with the heading of their column; `packages` those whose
+    """`stores` and `peers` are by their name in the results, with the heading of their column; `packages` those whose
     versions are told."""
 
     name: str
     title: str
     peer_name: str
+    stores: Mapping[str, str]
     peers: Mapping[str, str]
     packages: Sequence[str]
     rows: Sequence[Row]

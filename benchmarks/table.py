@@ -12,7 +12,7 @@ from benchmarks.suite import Suite
 
 
 def headings(suite: Suite) -> tuple[str, ...]:
-    return ("measure", "Hivemem, SQLite", "Hivemem, MongoDB", *suite.peers.values(), "ratio", "mark", "reached")
+    return ("measure", *suite.stores.values(), *suite.peers.values(), "ratio", "mark", "reached")
 
 
 def rows(suite: Suite, results: Results) -> Iterator[tuple[str, ...]]:

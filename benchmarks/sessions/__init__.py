@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from benchmarks.rows import STORES
 from benchmarks.sessions.lab import open_lab
 from benchmarks.sessions.plots import PLOTS
 from benchmarks.sessions.rows import PEERS, ROWS
@@ -12,6 +13,7 @@ SESSIONS: Final = Suite(
     name="sessions",
     title="Sessions: Hivemem next to google-adk",
     peer_name="ADK",
+    stores=STORES,
     peers=PEERS,
     packages=("google-adk", "nats-py", "pymongo"),
     rows=ROWS,

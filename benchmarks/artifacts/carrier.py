@@ -1,0 +1,35 @@
+"""`python -m benchmarks.artifacts.carrier URL up|down SESSION NAME FILE`: one transfer by a process of its own.
+
+It prints the seconds that it took, and by how many bytes the process grew meanwhile, as JSON.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import hivemem
+from benchmarks.artifacts.lab import AGENT, TIMEOUT_SECONDS
+from benchmarks.machine import largest_bytes
+
+WARM = bytes(2 * 1024 * 1024)
+"""Goes the same way first, so that what is loaded and set up once is not taken for growth."""
+
+
+async def carry(url: str, way: str, session: str, name: str, file: Path) -> dict[str, float]:
+    async with hivemem.connect(url, agent=AGENT, timeout_seconds=TIMEOUT_SECONDS) as hive:
+        await hive.artifacts.upload(session, "warm", WARM)
+        await hive.artifacts.read(session, "warm")
+        before, started = largest_bytes(os.getpid()), time.perf_counter()
+        if way == "up":
+            await hive.artifacts.upload(session, name, file)
+        else:
+            await hive.artifacts.download(session, name, to=file)
+        return {"seconds": time.perf_counter() - started, "growth": largest_bytes(os.getpid()) - before}
+
+
+if __name__ == "__main__":
+    _, url, way, session, name, file = sys.argv
+    print(json.dumps(asyncio.run(carry(url, way, session, name, Path(file)))))

@@ -1,0 +1,7 @@
+"""The scenarios by name, in the order in which they run."""
+
+from typing import Final
+
+from benchmarks.artifacts.scenarios import large, presigned, small
+
+SCENARIOS: Final = {"small": small.run, "large": large.run, "presigned": presigned.run}
