@@ -50,8 +50,9 @@ class Change(ReplyBody):
 class ChangeKind:
     """One thing that a change can say.
 
-    `value` is the model of the change's value, None where the change carries none. `address` names the tokens below
-    the entity; the last one is behind the key marker if `keyed`.
+    `value` is the model of the change's value, None where the change carries none. `address` names what stands below
+    the entity: one token each, but for a namespace, whose every segment is a token. The last one is behind the key
+    marker if `keyed`, and may be left out together with it if `key_optional`.
     """
 
     entity: str
@@ -60,6 +61,7 @@ class ChangeKind:
     summary: str
     address: tuple[str, ...]
     keyed: bool = False
+    key_optional: bool = False
 
     @property
     def full_name(self) -> str:

@@ -26,11 +26,31 @@ def _check_namespace(value: str) -> str:
         raise PydanticCustomError("namespace", "a namespace has at least two segments joined by ':'")
     if segments[0] not in NAMESPACE_ROOTS:
         raise PydanticCustomError("namespace", f"a namespace starts with one of {', '.join(NAMESPACE_ROOTS)}")
+    if "" in segments:
+        raise PydanticCustomError("namespace", "a namespace has no empty segments")
     return value
 
 
 Namespace = Annotated[Id, AfterValidator(_check_namespace)]
-"""Segments joined by ':', at least two, the first one of `temp session user app project`."""
+"""Segments joined by ':', at least two and none empty, the first one of `temp session user app project`."""
+
+
+def _check_prefix(value: str) -> str:
+    segments = value.split(":")
+    if segments[0] not in NAMESPACE_ROOTS:
+        raise PydanticCustomError("namespace", f"a prefix starts with one of {', '.join(NAMESPACE_ROOTS)}")
+    if "" in segments:
+        raise PydanticCustomError("namespace", "a prefix is whole segments, without a ':' at its end")
+    return value
+
+
+NamespacePrefix = Annotated[Id, AfterValidator(_check_prefix)]
+"""Whole segments joined by ':', at least one: `user:alice` covers itself and all that begins with `user:alice:`."""
+
+
+def covers(prefix: str, namespace: str) -> bool:
+    """Whether a namespace is the prefix, or stands below it."""
+    return namespace == prefix or namespace.startswith(prefix + ":")
 
 
 def format_time(moment: datetime) -> str:

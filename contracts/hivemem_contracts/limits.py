@@ -16,6 +16,9 @@ VALUE_BYTES: Final = 262_144
 STATE_BYTES: Final = 524_288
 """All keys of one state scope together: a session's own, a user's, an app's, a project's."""
 
+MEMORY_VALUE_BYTES: Final = 524_288
+"""The value of one memory, encoded as JSON."""
+
 MACHINE_BYTES: Final = 32_768
 """The definition of one state machine; it travels with every session that runs on it."""
 
@@ -28,4 +31,34 @@ REPLY_BYTES: Final = 786_432
 LIST_DEFAULT: Final = 50
 LIST_MAXIMUM: Final = 1_000
 BATCH_ITEMS: Final = 1_000
+LEASE_MINIMUM_MS: Final = 100
+LEASE_MAXIMUM_MS: Final = 3_600_000
+LEASE_WAIT_MAXIMUM_MS: Final = 300_000
+LEASE_WAITERS: Final = 1_000
+"""How many may wait for one lease; one more is refused with LeaseHeld at once."""
+
+ARTIFACT_NAME_BYTES: Final = 512
+"""The name of a file, in UTF-8."""
+
+ARTIFACT_SEGMENT_BYTES: Final = 200
+"""One segment of it: a file system's own 255, without what is put before it."""
+
+ARTIFACT_INLINE_BYTES: Final = 524_288
+"""What is saved in one request, or read in one answer; more goes in chunks."""
+
+ARTIFACT_DATA_CHARACTERS: Final = 4 * ((ARTIFACT_INLINE_BYTES + 2) // 3)
+"""The same in base64."""
+
+ARTIFACT_CHUNK_BYTES: Final = 524_288
+"""One chunk of a larger file, unless the server passes less."""
+
+ARTIFACT_CHUNK_WINDOW: Final = 8
+"""How many chunks of an upload may be on their way at once, and come in any order."""
+
+ARTIFACT_METADATA_BYTES: Final = 16_384
+"""The metadata of a file, encoded as JSON."""
+
+ARTIFACT_BYTES: Final = 2**37
+"""One file; a worker may be set to less."""
+
 JSON_DEPTH: Final = 100

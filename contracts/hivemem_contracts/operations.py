@@ -30,11 +30,12 @@ class Operation(Generic[Fields, RequestT, ReplyT]):
     """One thing that an agent can ask of a service.
 
     `route` names the request field that puts durable commands in order; an operation that writes without one is
-    ordered by the route that its publisher chose. `errors` are those of the domain: any operation can also answer
+    ordered by the route that its publisher chose. One whose whole point is its answer is not `durable`: it can only be
+    requested. `errors` are those of the domain: any operation can also answer
     `COMMON_ERRORS`.
     """
 
-    __slots__ = ("errors", "name", "reply", "request", "route", "service", "summary", "writes")
+    __slots__ = ("durable", "errors", "name", "reply", "request", "route", "service", "summary", "writes")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Operation(Generic[Fields, RequestT, ReplyT]):
         *,
         summary: str,
         writes: bool = False,
+        durable: bool = True,
         route: str | None = None,
         errors: tuple[type[HiveError], ...] = (),
     ) -> None:
@@ -54,6 +56,7 @@ class Operation(Generic[Fields, RequestT, ReplyT]):
         self.reply = reply
         self.summary = summary
         self.writes = writes
+        self.durable = writes and durable
         self.route = route
         self.errors = errors
 

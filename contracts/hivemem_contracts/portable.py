@@ -19,6 +19,8 @@ INTEGER_MINIMUM: Final = -(2**63)
 INTEGER_MAXIMUM: Final = 2**63 - 1
 
 _PLAIN_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_AS_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _NINETEEN_DIGITS: Final = b"0" * 19
 """No integer past 64 bits is shorter, and no number past a float's range that has an exponent under three digits."""
 
@@ -34,7 +36,7 @@ def refuse_unportable(data: bytes) -> None:
 
 
 def _is_suspicious(data: bytes) -> bool:
-    """False only where nothing can be wrong: digits are looked for wherever they stand, brackets in text count too."""
+    """False only where nothing can be wrong: digits are looked for wherever they stand, in text too."""
     plain = data.translate(_PLAIN_DIGITS)
     return (
         _NINETEEN_DIGITS in plain
@@ -42,8 +44,20 @@ def _is_suspicious(data: bytes) -> bool:
         or b"0e+000" in plain
         or b"NaN" in plain
         or b"Infinity" in plain
-        or plain.count(b"{") + plain.count(b"[") > JSON_DEPTH
+        or (plain.count(b"{") + plain.count(b"[") > JSON_DEPTH and _is_deep(data))
     )
+
+
+def _is_deep(data: bytes) -> bool:
+    """Whether valid JSON is nested deeper than the limit. A batch has many brackets and is not: what stands outside of
+    text is stripped of its innermost pairs, one level a time, until nothing is left."""
+    outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    brackets = outside.translate(_AS_BRACKETS, _NO_BRACKETS)
+    for _ in range(JSON_DEPTH):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 _Found = tuple[list[str | int], str, str]

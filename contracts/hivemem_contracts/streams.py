@@ -25,7 +25,9 @@ DEAD_SUBJECT: Final = "Hive-Subject"
 """The subject that it was published to: publish the body there again once the cause is gone."""
 
 DEAD_MESSAGE_ID: Final = "Hive-Msg-Id"
-"""Its `Nats-Msg-Id`, or the id that it was given for lack of one: the `cause` that it would have had on the feed."""
+"""Its `Nats-Msg-Id`, or the id that it was given for lack of one: the `cause` that it would have had on the feed. A
+durable command that has this header goes by it: one that is published again while the bus takes its id for a duplicate
+needs another `Nats-Msg-Id`, but what it did already must not be done once more."""
 
 DEAD_AT: Final = "Hive-At"
 """When it was given up."""

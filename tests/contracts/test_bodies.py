@@ -211,6 +211,19 @@ def test_brackets_side_by_side_are_no_nesting() -> None:
     assert decode_body(SetState, set_state(json.dumps("[{" * JSON_DEPTH))).value == "[{" * JSON_DEPTH
 
 
+@given(st.lists(st.text(alphabet='"\\[]{}a', max_size=5), min_size=1, max_size=9), st.booleans())
+def test_no_text_hides_a_nesting_or_looks_like_one(texts: list[str], too_deep: bool) -> None:
+    value: JsonValue = 1
+    for level in range(JSON_DEPTH - 1 + too_deep):
+        text = texts[level % len(texts)]
+        value = {text: value, text + "]": text} if level % 2 else [text, value, text]
+    body = set_state(json.dumps(value))
+    if too_deep:
+        assert refused(SetState, body).context["problem"] == "nesting"
+    else:
+        assert decode_body(SetState, body).value == value
+
+
 def test_a_body_over_the_limit_is_refused_unread() -> None:
     padding = MESSAGE_BYTES - len(set_state("1"))
     decode_body(SetState, set_state("1") + b" " * padding)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hivemem_contracts.catalog import CHANGES
 from hivemem_contracts.changes import ENTITIES, Change, change_headers, change_id, traceparent_of
+from hivemem_contracts.sessions import changes as sessions
 from hivemem_contracts.sessions.changes import ScopeChanged, StateChanged, StatusChanged
 from hivemem_contracts.sessions.models import Event, Session
 from hivemem_contracts.subjects import Address
@@ -44,11 +45,17 @@ def change_of(operation: str = "appended") -> Change:
     )
 
 
-def test_the_kinds_of_change_are_those_of_the_contract() -> None:
-    assert {kind.full_name: kind.value for kind in CHANGES} == DECLARED
-    assert len(CHANGES) == len(DECLARED)
-    assert {kind.entity: kind.address for kind in CHANGES} == ADDRESSES
+def test_the_kinds_of_change_of_sessions_are_those_of_the_contract() -> None:
+    assert {kind.full_name: kind.value for kind in sessions.CHANGES} == DECLARED
+    assert len(sessions.CHANGES) == len(DECLARED)
+    assert {kind.entity: kind.address for kind in sessions.CHANGES} == ADDRESSES
+
+
+def test_a_kind_of_change_is_declared_once_and_stands_at_one_address() -> None:
+    assert len({kind.full_name for kind in CHANGES}) == len(CHANGES)
+    assert len({(kind.entity, kind.address, kind.keyed) for kind in CHANGES}) == len({kind.entity for kind in CHANGES})
     assert all(kind.entity in ENTITIES and kind.summary.endswith(".") for kind in CHANGES)
+    assert all(kind.keyed for kind in CHANGES if kind.key_optional)
 
 
 def test_a_change_is_a_cloud_event_in_binary_mode() -> None:

@@ -87,7 +87,20 @@ def test_a_namespace_starts_with_a_known_root(root: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", ":", "alice", "tenant:alice", "User:alice", ":user:alice", "user:a\n", "user:" + "a" * 252]
+    "value",
+    [
+        "",
+        ":",
+        "alice",
+        "tenant:alice",
+        "User:alice",
+        ":user:alice",
+        "user:",
+        "user:a:",
+        "user::a",
+        "user:a\n",
+        "user:" + "a" * 252,
+    ],
 )
 def test_what_is_no_namespace_is_refused(value: str) -> None:
     assert not is_good(NAMESPACES, value)

@@ -4,18 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstraints, Tag
 
+from hivemem_contracts.fields import Metadata, Value
 from hivemem_contracts.identifiers import Id, Time
-from hivemem_contracts.limits import MACHINE_BYTES, VALUE_BYTES
+from hivemem_contracts.limits import MACHINE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 Status = Literal["created", "active", "paused", "terminated", "archived"]
 StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\p{Cc}]+$")]
-Value = Annotated[JsonValue, MaxBytes(VALUE_BYTES)]
-"""Any JSON, of a limited size."""
-
 State = dict[StateKey, Value]
-Metadata = Annotated[dict[str, JsonValue], MaxBytes(VALUE_BYTES)]
 Revision = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedRevision = Annotated[
     int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the revision now.")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
 from hivemem_contracts.identifiers import Id, Time
 from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM
 from hivemem_contracts.model import RequestBody
@@ -11,17 +12,12 @@ from hivemem_contracts.sessions.models import (
     ExpectedRevision,
     MachineChoice,
     MachineDefinition,
-    Metadata,
     NewEvent,
     Revision,
     State,
     StateKey,
     Status,
-    Value,
 )
-
-Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
-Cursor = Annotated[str, Field(min_length=1, max_length=4_096, description="From the page before.")]
 
 
 class CreateSession(RequestBody):
@@ -122,11 +118,9 @@ class ListSessions(RequestBody):
 class PutMachine(RequestBody):
     name: Id
     definition: MachineDefinition
-    expect_version: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="Refuse with RevisionConflict unless this is the version now; 0: must not exist."
-    )
+    expect_version: ExpectedVersion | None = None
 
 
 class GetMachine(RequestBody):
     name: Id
-    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The newest if left out.")
+    version: Version | None = Field(default=None, description="The newest if left out.")

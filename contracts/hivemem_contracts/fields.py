@@ -1,0 +1,22 @@
+"""Fields that the bodies of several services have in common."""
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from hivemem_contracts.limits import LIST_MAXIMUM, VALUE_BYTES
+from hivemem_contracts.sizes import MaxBytes
+
+Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
+Cursor = Annotated[str, Field(min_length=1, max_length=4_096, description="From the page before.")]
+Value = Annotated[JsonValue, MaxBytes(VALUE_BYTES)]
+"""Any JSON, of a limited size."""
+
+Metadata = Annotated[dict[str, JsonValue], MaxBytes(VALUE_BYTES)]
+Version = Annotated[int, Field(ge=1, le=2**53)]
+ExpectedVersion = Annotated[
+    int,
+    Field(
+        ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the version now; 0: must not exist."
+    ),
+]

@@ -1,0 +1,35 @@
+"""What the memory service announces, and what each change carries as its value."""
+
+from typing import Final
+
+from pydantic import Field
+
+from hivemem_contracts.changes import ChangeKind
+from hivemem_contracts.memory.models import LeaseHolder, Memory
+from hivemem_contracts.model import ReplyBody
+
+
+class MemoryErased(ReplyBody):
+    """The receipt of the erasure that removed a memory, where it was asked for by one."""
+
+    receipt: str | None = Field(default=None, description="Whoever keeps a copy confirms its removal to this receipt.")
+
+
+_MEMORY: Final = ("namespace", "key")
+
+
+def _of_lease(operation: str, summary: str) -> ChangeKind:
+    return ChangeKind("lease", operation, LeaseHolder, summary, _MEMORY, keyed=True, key_optional=True)
+
+
+CHANGES: Final[tuple[ChangeKind, ...]] = (
+    ChangeKind("memory", "put", Memory, "A memory was created, replaced or patched.", _MEMORY, keyed=True),
+    ChangeKind("memory", "deleted", Memory, "A memory was deleted, or expired.", _MEMORY, keyed=True),
+    ChangeKind("memory", "restored", Memory, "An older version of a memory holds again.", _MEMORY, keyed=True),
+    ChangeKind("memory", "erased", MemoryErased, "A memory and all its versions were removed.", _MEMORY, keyed=True),
+    _of_lease("acquired", "A lease was granted."),
+    _of_lease("renewed", "A lease was prolonged by its holder."),
+    _of_lease("released", "A lease was given back, and nobody waits for it."),
+    _of_lease("expired", "A lease that was waited for ended by itself, and nobody waits any more."),
+    _of_lease("awaited", "Somebody began to wait for a lease, or waits no more."),
+)

@@ -1,0 +1,221 @@
+"""The request bodies of the memory service, named by what they ask for."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Version
+from hivemem_contracts.identifiers import Id, Namespace, NamespacePrefix, Time
+from hivemem_contracts.limits import (
+    BATCH_ITEMS,
+    LEASE_MAXIMUM_MS,
+    LEASE_MINIMUM_MS,
+    LEASE_WAIT_MAXIMUM_MS,
+    LIST_DEFAULT,
+)
+from hivemem_contracts.memory.models import (
+    Copied,
+    Importance,
+    LeaseClaim,
+    MemoryKey,
+    MemoryType,
+    MemoryValue,
+    Source,
+    Token,
+)
+from hivemem_contracts.model import RequestBody
+
+
+class PutMemory(RequestBody):
+    """Only `value` is replaced by every put; whatever else is left out stays as it was."""
+
+    namespace: Namespace
+    key: Id
+    value: MemoryValue
+    memory_type: MemoryType | None = Field(default=None, description="`semantic` for a new memory.")
+    metadata: Metadata | None = None
+    importance: Importance | None = Field(default=None, description="0 to 1; an explicit null takes it away.")
+    valid_from: Time | None = Field(default=None, description="From when it holds; an explicit null takes it away.")
+    valid_to: Time | None = Field(default=None, description="Until when it holds; an explicit null takes it away.")
+    expires_at: Time | None = Field(default=None, description="When to delete it; an explicit null takes it away.")
+    source: Source | None = Field(default=None, description="Where it comes from; an explicit null takes it away.")
+    expect_version: ExpectedVersion | None = None
+    lease: LeaseClaim | None = None
+
+
+class PatchMemory(RequestBody):
+    namespace: Namespace
+    key: Id
+    patch: MemoryValue = Field(description="A JSON merge patch (RFC 7396): `null` removes a field.")
+    expect_version: ExpectedVersion | None = None
+    lease: LeaseClaim | None = None
+
+
+class PutMemories(RequestBody):
+    puts: list[PutMemory] = Field(min_length=1, max_length=BATCH_ITEMS)
+
+
+class GetMemory(RequestBody):
+    namespace: Namespace
+    key: Id
+    version: Version | None = Field(default=None, description="As it was at this version.")
+    as_of: Time | None = Field(default=None, description="As it was at this moment.")
+    include_deleted: bool = Field(default=False, description="Answer a deletion as the version that it is.")
+
+
+class GetMemories(RequestBody):
+    keys: list[MemoryKey] = Field(min_length=1, max_length=BATCH_ITEMS)
+
+
+class DeleteMemory(RequestBody):
+    namespace: Namespace
+    key: Id
+    expect_version: ExpectedVersion | None = None
+    lease: LeaseClaim | None = None
+
+
+class RestoreMemory(RequestBody):
+    namespace: Namespace
+    key: Id
+    version: Version | None = Field(default=None, description="Which one; what it was before its deletion if left out.")
+    expect_version: ExpectedVersion | None = None
+    lease: LeaseClaim | None = None
+
+
+class ReadHistory(RequestBody):
+    namespace: Namespace
+    key: Id
+    diff: bool = Field(default=False, description="With the differences of each version's value to the one before.")
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class ListMemories(RequestBody):
+    prefix: NamespacePrefix
+    memory_type: MemoryType | None = None
+    created_by: Id | None = None
+    updated_after: Time | None = Field(default=None, description="Only those that were written later than this.")
+    valid_at: Time | None = Field(default=None, description="Only those that hold at this moment.")
+    include_deleted: bool = False
+    sort: Literal["key", "-updated_at"] = Field(
+        default="key", description="By namespace and key, or the newest write first."
+    )
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class CountMemories(RequestBody):
+    prefix: NamespacePrefix
+    memory_type: MemoryType | None = None
+    created_by: Id | None = None
+    include_deleted: bool = False
+
+
+class SnapshotNamespace(RequestBody):
+    namespace: NamespacePrefix
+    as_of: Time | None = Field(default=None, description="Now, if left out; the pages that follow keep to it.")
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class DiffNamespace(RequestBody):
+    # `from` is a word of Python, so Python says `start` and `end`; the wire has the aliases only.
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    namespace: NamespacePrefix
+    start: Time = Field(validation_alias="from", serialization_alias="from")
+    end: Time = Field(validation_alias="to", serialization_alias="to")
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class ForkNamespace(RequestBody):
+    namespace: Namespace
+    into: Namespace = Field(description="Where to; nothing may live there or below it.")
+    as_of: Time | None = Field(default=None, description="As it was at this moment; now, if left out.")
+
+
+class AcquireLease(RequestBody):
+    namespace: Namespace
+    key: Id | None = Field(default=None, description="Left out: a lease on the whole namespace.")
+    ttl_ms: Annotated[int, Field(ge=LEASE_MINIMUM_MS, le=LEASE_MAXIMUM_MS)]
+    wait_ms: Annotated[int, Field(ge=0, le=LEASE_WAIT_MAXIMUM_MS)] = Field(
+        default=0, description="How long to wait where somebody holds it."
+    )
+
+
+class RenewLease(RequestBody):
+    namespace: Namespace
+    key: Id | None = None
+    token: Token
+    ttl_ms: Annotated[int, Field(ge=LEASE_MINIMUM_MS, le=LEASE_MAXIMUM_MS)] | None = Field(
+        default=None, description="From now on; as long as it was acquired for, if left out."
+    )
+
+
+class ReleaseLease(RequestBody):
+    namespace: Namespace
+    key: Id | None = None
+    token: Token
+
+
+class ReadAudit(RequestBody):
+    """Newest first."""
+
+    namespace: NamespacePrefix | None = Field(default=None, description="This one and what is below it.")
+    key: Id | None = Field(default=None, description="One key of exactly this namespace.")
+    actor: Id | None = None
+    operation: Id | None = None
+    since: Time | None = None
+    until: Time | None = Field(default=None, description="Before this moment.")
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class VerifyAudit(RequestBody):
+    cursor: Cursor | None = Field(default=None, description="Go on where a long verification stopped.")
+
+
+class EraseMemories(RequestBody):
+    namespace: Namespace
+    key: Id | None = Field(default=None, description="Left out: everything in the namespace and below it.")
+
+
+class ReadErasure(RequestBody):
+    receipt: Id
+
+
+class ConfirmErasure(RequestBody):
+    receipt: Id
+    worker: Id = Field(description="Whose copies are gone.")
+    removed: Annotated[int, Field(ge=0, le=2**53)]
+
+
+class ExportMemories(RequestBody):
+    prefix: NamespacePrefix
+    as_of: Time | None = Field(default=None, description="Now, if left out; the pages that follow keep to it.")
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class ImportedMemory(RequestBody):
+    """A line of an export. What it says of its own past is kept as `copied_from`."""
+
+    namespace: Namespace
+    key: Id
+    value: MemoryValue
+    memory_type: MemoryType = "semantic"
+    metadata: Metadata = Field(default_factory=dict)
+    importance: Importance | None = None
+    valid_from: Time | None = None
+    valid_to: Time | None = None
+    expires_at: Time | None = None
+    source: Source | None = None
+    copied_from: Copied | None = None
+
+
+class ImportMemories(RequestBody):
+    items: list[ImportedMemory] = Field(min_length=1, max_length=BATCH_ITEMS)
+    existing: Literal["update", "keep"] = Field(
+        default="update", description="What becomes of a memory that is there and says something else."
+    )
