@@ -23,6 +23,7 @@ from hivemem_contracts.streams import (
     INGEST,
     MESSAGE_ID,
 )
+from hivemem_contracts.subjects import command_subject
 from hivemem_runtime.bus import commands
 from hivemem_runtime.bus.commands import Commands
 from hivemem_runtime.bus.dead import DeadLetters
@@ -34,7 +35,7 @@ from hivemem_runtime.service import Service
 
 from .items import items_service, numbers_of, sqlite_ledger
 from .memory_ledger import MemoryLedger
-from .stored import Stored, command, count_in, messages_in
+from .stored import Stored, command, count_in, messages_in, publish
 from .waiting import eventually
 
 Serve = Callable[[Service], AbstractAsyncContextManager[Partitions]]
@@ -143,6 +144,15 @@ async def test_a_refused_command_is_a_dead_letter_with_all_that_it_takes_to_repe
     assert (letter.headers[CODE_HEADER], letter.headers[TEXT_HEADER]) == ("40902", "not the last number")
     assert error_of(letter).context == {"expected": 7, "actual": 1}
     assert TypeAdapter(Time).validate_python(letter.headers[DEAD_AT]).year >= 2024
+
+
+async def test_a_replay_under_another_id_goes_by_the_one_that_it_had(client: Client, serve: Serve) -> None:
+    ledger = MemoryLedger()
+    subject, body = command_subject("acme", "bot", "items", "add", "a"), b'{"item": "a", "number": 1}'
+    await publish(client, subject, body, {MESSAGE_ID: "first"})
+    await publish(client, subject, body, {MESSAGE_ID: "first-replay-1", DEAD_MESSAGE_ID: "first"})
+    await drained(client, serve, items_service(ledger.as_port()))
+    assert [added.cause for added in ledger.added] == ["first"]
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,64 @@ async def test_what_fails_when_the_worker_stops_is_another_worker_s_at_once(clie
     await eventually(lambda: len(other.handled) == 3, "the other one has them", deadline_seconds=5)
 
 
+async def test_what_goes_one_batch_at_a_time_has_no_more_out(client: Client, workers: Workers) -> None:
+    """An older worker's consumer is changed to that."""
+    worker = await workers.start(Reaction("index", FILTERS, Recorder(), batch=10))
+    assert await out_at_once(client) == 40
+    await workers.stop(worker)
+    for version in range(1, 31):
+        await change(client, "a", version)
+    one, other = Recorder(), Recorder()
+    one.gate.clear()
+    other.gate.clear()
+    await workers.start(Reaction("index", FILTERS, one, batch=10, one_batch=True))
+    await workers.start(Reaction("index", FILTERS, other, batch=10, one_batch=True))
+    assert await out_at_once(client) == 10
+    await eventually(lambda: one.calls + other.calls == 1, "a batch is being handled")
+    info = await ask(client, f"CONSUMER.INFO.{CHANGES}.items-index")
+    assert (info["num_ack_pending"], info["num_pending"]) == (10, 20)
+    one.gate.set()
+    other.gate.set()
+    await acknowledged(client)
+    assert sorted(one.handled + other.handled) == [("a", version) for version in range(1, 31)]
+
+
+async def out_at_once(client: Client) -> int:
+    return int((await ask(client, f"CONSUMER.INFO.{CHANGES}.items-index"))["config"]["max_ack_pending"])
+
+
+async def test_what_may_gather_comes_in_fewer_batches(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    await workers.start(Reaction("index", FILTERS, recorder, gather_seconds=0.3))
+    for version in range(1, 41):
+        await change(client, "a", version)
+    await acknowledged(client)
+    assert recorder.handled == [("a", version) for version in range(1, 41)]
+    assert len(recorder.batches) < 5
+
+
+async def test_nothing_gathers_while_the_worker_stops(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    worker = await workers.start(Reaction("index", FILTERS, recorder, gather_seconds=60))
+    await change(client, "a", 1)
+    await acknowledged(client)
+    async with asyncio.timeout(5):
+        await workers.stop(worker)
+
+
+async def test_a_change_says_how_many_were_handed_out_before(client: Client, workers: Workers) -> None:
+    received: list[ReceivedChange] = []
+
+    async def handle(batch: Sequence[ReceivedChange]) -> None:
+        received.extend(batch)
+
+    for item in ("a", "b", "c"):
+        await change(client, item, 1)
+    await workers.start(Reaction("index", ("hive.chg.acme.item.a", "hive.chg.acme.item.c"), handle))
+    await acknowledged(client)
+    assert [(each.sequence, each.delivery) for each in received] == [(1, 1), (3, 2)]
+
+
 async def test_a_batch_that_takes_longer_than_the_acknowledgement_may_is_not_given_to_another(
     client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

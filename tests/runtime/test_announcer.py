@@ -159,6 +159,32 @@ async def test_a_sweep_comes_also_while_the_queue_is_never_empty(
     await busy
 
 
+async def test_catching_up_waits_for_what_was_written_before(
+    client: Client, ledger: SqliteLedger, start: Start
+) -> None:
+    announcer = start(ledger)
+    await announcer.caught_up()
+    for turn in range(1, 4):
+        await count_many(ledger, ["a"] * 700)
+        await asyncio.gather(announcer.caught_up(), announcer.caught_up())
+        assert (await told(client))["a"] == list(range(1, 700 * turn + 1))
+
+
+async def test_catching_up_is_given_up_after_a_time(
+    bus: ProcessServer, client: Client, ledger: SqliteLedger, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FLUSH_SECONDS", 0.2)
+    announcer = start(ledger)
+    bus.kill()
+    await count(ledger, "a")
+    with pytest.raises(Unavailable):
+        await announcer.caught_up()
+    bus.start()
+    monkeypatch.setattr(module, "FLUSH_SECONDS", 20)
+    await announcer.caught_up()
+    assert await told(client) == {"a": [1]}
+
+
 async def test_flushing_waits_until_everything_of_a_key_is_out(
     client: Client, ledger: SqliteLedger, start: Start
 ) -> None:

@@ -37,9 +37,9 @@ def operation(name: str, *, writes: bool = False) -> Operation[..., Ask, Answer]
     return Operation("things", name, Ask, Answer, summary=f"{name}.", writes=writes)
 
 
-ECHO, HOLD, FAIL, REFUSE = (operation(name) for name in ("echo", "hold", "fail", "refuse"))
+ECHO, HOLD, FAIL, REFUSE, WRITTEN = (operation(name) for name in ("echo", "hold", "fail", "refuse", "written"))
 COUNT = operation("count", writes=True)
-CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REFUSE, COUNT))
+CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REFUSE, WRITTEN, COUNT))
 LIMIT = 3
 
 
@@ -57,6 +57,7 @@ class Served:
         service.handler(HOLD, self.hold)
         service.handler(FAIL, self.fail)
         service.handler(REFUSE, self.refuse)
+        service.handler(WRITTEN, self.written)
         service.command(COUNT, self.plan, self.answer)
         return service
 
@@ -73,6 +74,9 @@ class Served:
 
     async def refuse(self, call: Call, body: Ask) -> Answer:
         raise Forbidden("line one\r\nNats-Service-Error-Code: 0", who=call.sender.agent)
+
+    async def written(self, call: Call, body: Ask) -> bytes:
+        return b'{"text": "' + body.text.encode() + b'"}'
 
     def plan(self, call: Call, body: Ask) -> Write:
         if body.text == "fail":
@@ -117,6 +121,12 @@ def code_of(message: Msg) -> str | None:
 async def test_a_request_is_answered(requests: Requests, caller: Client) -> None:
     message = await ask(caller, "echo", b'{"text":"hi"}')
     assert orjson.loads(message.data) == {"text": "hi", "agent": "bot"}
+    assert code_of(message) is None
+
+
+async def test_an_answer_that_is_written_already_goes_out_as_it_is(requests: Requests, caller: Client) -> None:
+    message = await ask(caller, "written", b'{"text":"hi"}')
+    assert message.data == b'{"text": "hi"}'
     assert code_of(message) is None
 
 
@@ -203,7 +213,7 @@ async def test_the_service_is_found_by_the_ecosystems_own_tools(requests: Reques
     assert found["INFO"]["description"] == "Things of a test."
     assert found["INFO"]["metadata"]["product"] == "hivemem"
     endpoints = {endpoint["name"]: endpoint for endpoint in found["INFO"]["endpoints"]}
-    assert set(endpoints) == {"echo", "hold", "fail", "refuse", "count"}
+    assert set(endpoints) == {"echo", "hold", "fail", "refuse", "written", "count"}
     assert endpoints["echo"]["subject"] == "hive.req.*.*.things.echo"
     assert endpoints["echo"]["queue_group"] == "things"
     assert endpoints["echo"]["metadata"] == {"summary": "echo."}

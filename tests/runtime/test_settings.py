@@ -95,6 +95,28 @@ def test_what_is_wrong_in_the_file_is_named(
     assert said in str(refused.value)
 
 
+class OneWorker(WorkerSettings):
+    archive_after: int = 1
+
+
+class AnotherWorker(WorkerSettings):
+    expire_every: int = 2
+
+
+def test_workers_may_share_a_file_but_nothing_in_it_is_nobodys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "hive.toml"
+    file.write_text("archive_after = 10\nexpire_every = 20\n")
+    monkeypatch.setenv("HIVEMEM_CONFIG", str(file))
+    kinds = (OneWorker, AnotherWorker)
+    assert (load(OneWorker, kinds).archive_after, load(AnotherWorker, kinds).expire_every) == (10, 20)
+    with pytest.raises(SettingsError, match="HIVEMEM_EXPIRE_EVERY=20"):
+        load(OneWorker)
+    file.write_text("archive_after = 10\nexpire_evry = 20\n")
+    for kind in kinds:
+        with pytest.raises(SettingsError, match="HIVEMEM_EXPIRE_EVRY=20"):
+            load(kind, kinds)
+
+
 def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HIVEMEM_CONFIG", str(tmp_path / "missing.toml"))
     with pytest.raises(SettingsError, match=r"HIVEMEM_CONFIG=.*missing\.toml: there is no such file"):

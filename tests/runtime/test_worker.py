@@ -19,6 +19,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.operations import ServiceContract
 from hivemem_contracts.sessions.operations import SESSIONS
 from hivemem_runtime import worker as module
+from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.connection import ServerTooOld, connect
 from hivemem_runtime.bus.partitions import Partitions
 from hivemem_runtime.health import HealthServer
@@ -133,14 +134,15 @@ async def test_an_operation_that_nothing_serves_is_a_fault_of_the_build(tmp_path
     ledger = open_ledger(tmp_path / "t.db")
     with pytest.raises(RuntimeError, match=r"sessions does nothing for .*sessions\.create"):
         Worker(
-            settings("nats://127.0.0.1:1", tmp_path), Parts(Service(SESSIONS, ledger), ledger, [THING], lambda _: None)
+            settings("nats://127.0.0.1:1", tmp_path),
+            Parts(Service(SESSIONS, ledger), ledger, Announcer(ledger, [THING])),
         )
 
 
 def idle_worker(bus: str, directory: Path, *background: module.Background) -> Worker:
     ledger = open_ledger(directory / "t.db")
     service = Service(ServiceContract("nothing", "Does nothing.", ()), ledger)
-    return Worker(settings(bus, directory), Parts(service, ledger, [THING], lambda _: None, background=background))
+    return Worker(settings(bus, directory), Parts(service, ledger, Announcer(ledger, [THING]), background=background))
 
 
 async def test_a_worker_without_reactions_has_none(bus: ProcessServer, tmp_path: Path) -> None:
@@ -202,7 +204,8 @@ class Stubborn:
         self._fault = fault
         self._at_start = at_start
 
-    async def start(self) -> None:
+    async def start(self, client: Client) -> None:
+        assert client.is_connected
         if self._at_start:
             raise self._fault
 
@@ -221,6 +224,33 @@ async def test_a_part_that_does_not_stop_does_not_hold_the_others(
     assert "part did not stop cleanly" in "".join(capsys.readouterr())
     health = await worker.probe()
     assert (health["connected"], health["store_ready"]) == (False, False)
+
+
+async def test_who_keeps_requests_waiting_lets_them_go_before_anything_is_stopped(
+    bus: ProcessServer, tmp_path: Path
+) -> None:
+    told: list[str] = []
+
+    class Part:
+        async def start(self, client: Client) -> None:
+            told.append("started")
+
+        async def stop(self) -> None:
+            told.append("stopped")
+
+    ledger = open_ledger(tmp_path / "t.db")
+    service = Service(ServiceContract("nothing", "Does nothing.", ()), ledger)
+    parts = Parts(
+        service,
+        ledger,
+        Announcer(ledger, [THING]),
+        background=(Part(),),
+        leaving=(lambda: told.append("left"),),
+    )
+    worker = Worker(settings(bus.url, tmp_path), parts)
+    await worker.start()
+    await worker.stop()
+    assert told == ["started", "left", "stopped"]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,18 @@
 """The real worker on a real bus, on each store; one for all tests, each of which has a tenant of its own."""
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
-from pymongo import MongoClient
 
 from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings, build
 from hivemem_testing.contract import Server
+from hivemem_testing.stores import STORES
 
 from .hive import Agent, connect
 
@@ -32,27 +31,10 @@ class Deployment:
         return Agent(self.client, self.worker, f"tenant-{uuid.uuid4().hex[:12]}", name)
 
 
-def _sqlite(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    directories: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-    data: Path = directories.mktemp("sessions")
-    yield {"store": "sqlite", "data": data}
-
-
-def _mongo(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    server: Server = request.getfixturevalue("mongo_server")
-    database = f"sessions_{uuid.uuid4().hex[:20]}"
-    yield {"store": "mongo", "mongo_url": server.url, "mongo_database": database}
-    with MongoClient[dict[str, Any]](server.url) as client:
-        client.drop_database(database)
-
-
-STORES: dict[str, Callable[[pytest.FixtureRequest], Iterator[dict[str, Any]]]] = {"sqlite": _sqlite, "mongo": _mongo}
-
-
 @pytest.fixture(scope="session", params=STORES)
 def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """The settings of one store, empty at first."""
-    yield from STORES[request.param](request)
+    yield from STORES[request.param](request, "sessions")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import Stamp
@@ -60,7 +61,7 @@ async def test_a_session_is_looked_at_now_and_then() -> None:
     ledger.commit(None, erased=True)
     for sequence in range(1, 3 * STEP + 1):
         ledger.commit(sequence)
-    await archiver.start()
+    await archiver.start(Client())
     await eventually(lambda: len(ledger.frozen) == 2, "both are frozen")
     assert ledger.frozen == [2 * STEP - KEEP + 1, 3 * STEP - KEEP + 1]
     await archiver.stop()
@@ -69,7 +70,7 @@ async def test_a_session_is_looked_at_now_and_then() -> None:
 async def test_no_fault_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     ledger = Frozen(Unavailable("away"), ValueError("odd"))
     archiver = archiver_of(ledger)
-    await archiver.start()
+    await archiver.start(Client())
     for sequence in (2 * STEP, 2 * STEP, 2_000 * STEP, 2 * STEP):
         ledger.commit(sequence)
     await asyncio.wait_for(ledger.done.wait(), 10)
@@ -86,7 +87,7 @@ async def test_what_finds_no_room_comes_by_again(monkeypatch: pytest.MonkeyPatch
     archiver = archiver_of(ledger)
     for sequence in (2 * STEP, 3 * STEP):
         ledger.commit(sequence)
-    await archiver.start()
+    await archiver.start(Client())
     await asyncio.wait_for(ledger.done.wait(), 10)
     assert ledger.frozen == [2 * STEP - KEEP + 1]
     await archiver.stop()

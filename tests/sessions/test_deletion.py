@@ -74,7 +74,9 @@ async def test_an_id_may_be_used_again_and_its_numbers_go_on(bot: Agent) -> None
     deleted = await bot.ask("delete", session_id="s1")
     again = await bot.create("s1", id="create-again")
     assert (again["revision"], again["state"], again["event_count"]) == (deleted["revision"] + 1, {}, 0)
-    assert await bot.append("s1", id="m1", event_id="e1", content="new") == {
+    late = await bot.refusal("append", id="m1", session_id="s1", event={"type": "note", "event_id": "e1"})
+    assert (late.code, late.context["erased"]) == (40401, True)
+    assert await bot.append("s1", id="m2", event_id="e1", content="new") == {
         "session_id": "s1",
         "event_id": "e1",
         "sequence": 1,

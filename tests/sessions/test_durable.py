@@ -7,32 +7,9 @@ import pytest
 
 from hivemem_contracts.errors import Unavailable
 
-from .hive import Agent, Body, Told, eventually
+from .hive import Agent, Body, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-async def caused(bot: Agent, count: int) -> list[Told]:
-    """The feed once it tells of so many changes."""
-    found: list[Told] = []
-
-    async def told() -> bool:
-        found[:] = await bot.feed()
-        return len(found) >= count
-
-    await eventually(told, f"{count} changes")
-    return found
-
-
-async def letters(bot: Agent, count: int) -> list[Told]:
-    found: list[Told] = []
-
-    async def there() -> bool:
-        found[:] = await bot.dead()
-        return len(found) >= count
-
-    await eventually(there, f"{count} dead letters")
-    return found
 
 
 async def test_commands_do_what_requests_do_in_their_order(bot: Agent) -> None:
@@ -44,7 +21,7 @@ async def test_commands_do_what_requests_do_in_their_order(bot: Agent) -> None:
         )
     await bot.command("state_set", "s 1", {"session_id": "s 1", "key": "k", "value": 1})
     await bot.command("terminate", "s 1", {"session_id": "s 1"}, id=bot.id("t"))
-    told = await caused(bot, 24)
+    told = await bot.feed_of(24)
     assert [change.body["value"]["content"] for change in told if change.what == "event.appended"] == list(range(20))
     assert [change.body["cause"] for change in told if change.what == "event.appended"] == [
         bot.id(f"a{n}") for n in range(20)
@@ -60,12 +37,12 @@ async def test_one_id_both_ways_is_one_write(bot: Agent) -> None:
     await bot.command("append", "s1", body, id=bot.id("m1"))
     await bot.command("append", "s1", body, id=bot.id("m2"))
     await bot.command("append", "s1", body, id=bot.id("m2"))
-    await caused(bot, 4)
+    await bot.feed_of(4)
     again = await bot.ask("append", body, id=bot.id("m2"))
     assert (again["sequence"], again["duplicate"]) == (2, True)
     assert (asked["sequence"], asked["duplicate"]) == (1, False)
     await bot.command("append", "s1", body, id=bot.id("m3"))
-    await caused(bot, 5)
+    await bot.feed_of(5)
     assert await bot.sequences("s1") == [1, 2, 3]
 
 
@@ -80,7 +57,7 @@ async def test_every_write_of_several_steps_may_be_a_command(bot: Agent) -> None
         await bot.command("delete", "s1", {"session_id": "s1"}, id=bot.id("delete"))
     definition = {"initial": "a", "states": ["a"], "transitions": []}
     await bot.command("machine_put", "m", {"name": "m", "definition": definition}, id=bot.id("machine"))
-    told = [change.what for change in await caused(bot, 9)]
+    told = [change.what for change in await bot.feed_of(9)]
     assert told.count("event.appended") == 5
     assert told[-2:] == ["session.forked", "session.deleted"]
     assert await bot.sequences("f") == [1, 2, 3, 4, 5]
@@ -112,7 +89,7 @@ async def test_what_can_never_succeed_is_a_dead_letter(
 ) -> None:
     await bot.create("s1")
     await bot.command(operation, route, body, id=bot.id("m1"))
-    [letter] = await letters(bot, 1)
+    [letter] = await bot.letters(1)
     assert letter.subject == f"hive.dead.{bot.tenant}.bot.sessions.{operation}"
     assert letter.body == body
     assert letter.headers["Nats-Service-Error-Code"] == str(code)
@@ -125,7 +102,7 @@ async def test_a_batch_with_a_part_that_is_refused_is_a_dead_letter_and_the_rest
     await bot.create("s1")
     appends = [{"session_id": name, "event": {"type": "n"}} for name in ("s1", "nobody", "s1")]
     await bot.command("append_batch", "s1", {"appends": appends}, id=bot.id("m1"))
-    [letter] = await letters(bot, 1)
+    [letter] = await bot.letters(1)
     assert letter.headers["Nats-Service-Error-Code"] == "40401"
     assert await bot.sequences("s1") == [1, 2]
 
@@ -148,6 +125,6 @@ async def test_a_batch_is_tried_again_while_the_store_refuses_a_part(
     monkeypatch.setattr(ledger, "commit", sometimes)
     appends = [{"session_id": "s1", "event": {"type": "n", "content": n}} for n in range(2)]
     await bot.command("append_batch", "s1", {"appends": appends}, id=bot.id("m1"))
-    await caused(bot, 4)
+    await bot.feed_of(4)
     assert [event["content"] for event in await bot.events("s1")] in ([0, 1], [1, 0])
     assert len(refusals) == 3

@@ -1,14 +1,17 @@
 """A service: what it does for each operation of its contract, whichever way the request came in."""
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from pydantic import BaseModel
 
-from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.errors import HiveError, InvalidRequest
+from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.model import decode_body
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT, ServiceContract
+from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 
@@ -22,6 +25,8 @@ class Call:
     message_id: str
     traceparent: str | None = None
     route: str | None = None
+    published_at: int | None = None
+    """When the bus stored a durable command, in microseconds since 1970; None for a request."""
 
     @property
     def request_id(self) -> str:
@@ -35,7 +40,16 @@ Plan = Callable[[Call, RequestT], Write]
 Answer = Callable[[Call, RequestT, Outcome], Awaitable[ReplyT] | ReplyT]
 """What is answered after the commit; awaited only where the answer has to be read from somewhere."""
 
-Handle = Callable[[Call, RequestT], Awaitable[ReplyT]]
+Handle = Callable[[Call, RequestT], Awaitable[ReplyT | bytes]]
+"""All that an operation does. `bytes` are the JSON of the reply: what is read as often as a memory, or a thousand at a
+time, is written several times as fast without a model in between."""
+
+
+Refused = Callable[[Call, BaseModel | bytes, HiveError], Awaitable[None]]
+"""What is done about a refused write, given its body, or the bytes of what is none."""
+
+Answered = Callable[[Call, RequestT, ReplyT | bytes], Awaitable[None]]
+"""What is done about an answer, a model or its JSON, before it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,8 @@ class Service:
         self.ledger = ledger
         self._commands: dict[str, Command[Any, Any]] = {}
         self._handlers: dict[str, Handle[Any, Any]] = {}
+        self._refused: Refused | None = None
+        self._answered: dict[str, Answered[Any, Any]] = {}
 
     def command(
         self,
@@ -70,6 +86,18 @@ class Service:
         self._bind(operation)
         self._handlers[operation.name] = handle
 
+    def on_refused(self, hook: Refused) -> None:
+        """Await `hook` before the refusal of a write is answered, or its dead letter is stored; not for what may pass.
+
+        Where the hook fails, its own error is what the caller hears, and a command is tried again.
+        """
+        assert self._refused is None, "one is enough"
+        self._refused = hook
+
+    def on_answered(self, operation: Operation[Fields, RequestT, ReplyT], hook: Answered[RequestT, ReplyT]) -> None:
+        """Await `hook` before an answer of this operation is sent, or a command that would have it is settled."""
+        self._answered[operation.name] = hook
+
     def _bind(self, operation: AnyOperation) -> None:
         if self.contract.get(operation.name) is not operation:
             raise ValueError(f"{operation!r} does not belong to service {self.contract.name}")
@@ -82,6 +110,8 @@ class Service:
 
     def decode(self, call: Call, data: bytes) -> BaseModel:
         """The validated body; a durable command's route and its body must name the same thing."""
+        if len(call.message_id) > ID_CHARACTERS:
+            raise InvalidRequest(f"{MESSAGE_ID}: over {ID_CHARACTERS} characters", field=MESSAGE_ID)
         body: BaseModel = decode_body(call.operation.request, data)
         field = call.operation.route
         if call.route is None or field is None:
@@ -100,19 +130,38 @@ class Service:
         command = self._commands.get(call.operation.name)
         return command.plan(call, body) if command else None
 
-    async def run(self, call: Call, body: BaseModel) -> BaseModel:
+    async def run(self, call: Call, body: BaseModel) -> BaseModel | bytes:
         """Do what was asked and answer it. Raises a `HiveError` for what was refused."""
         command = self._commands.get(call.operation.name)
-        reply: BaseModel
         if command is None:
-            reply = await self._handlers[call.operation.name](call, body)
-        else:
-            outcome = await self.ledger.commit(command.plan(call, body))
-            answer = self.answer(call, body, outcome)
-            reply = answer if isinstance(answer, BaseModel) else await answer
-        return reply
+            handled = self._handlers[call.operation.name](call, body)
+            return await (self._looked_at(call, body, handled) if self.looks_at_answers(call.operation) else handled)
+        return await self.finish(call, body, self.ledger.commit(command.plan(call, body)))
 
-    def answer(self, call: Call, body: BaseModel, outcome: Outcome) -> Awaitable[BaseModel] | BaseModel:
+    async def finish(self, call: Call, body: BaseModel, outcome: Future[Outcome]) -> BaseModel | bytes:
+        """The answer of an operation that had a plan, once that is committed."""
+        answer = self.answer(call, body, await outcome)
+        return answer if isinstance(answer, BaseModel) else await answer
+
+    def answer(self, call: Call, body: BaseModel, outcome: Outcome) -> Awaitable[BaseModel | bytes] | BaseModel:
         """The answer of an operation that had a plan."""
         answer: Awaitable[BaseModel] | BaseModel = self._commands[call.operation.name].answer(call, body, outcome)
-        return answer
+        return self._looked_at(call, body, answer) if self.looks_at_answers(call.operation) else answer
+
+    def looks_at_answers(self, operation: AnyOperation) -> bool:
+        return operation.name in self._answered
+
+    async def _looked_at(
+        self, call: Call, body: BaseModel, answer: Awaitable[BaseModel | bytes] | BaseModel
+    ) -> BaseModel | bytes:
+        reply = answer if isinstance(answer, BaseModel) else await answer
+        await self._answered[call.operation.name](call, body, reply)
+        return reply
+
+    def looks_at_refusal(self, call: Call, error: HiveError) -> bool:
+        return self._refused is not None and call.operation.writes and not error.retryable
+
+    async def refused(self, call: Call, body: BaseModel | bytes, error: HiveError) -> None:
+        """To be awaited before a refusal that `looks_at_refusal` is told to anybody."""
+        if self._refused is not None:
+            await self._refused(call, body, error)

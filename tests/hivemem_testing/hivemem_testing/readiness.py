@@ -6,8 +6,12 @@ import socket
 from collections.abc import Mapping
 from typing import Any, cast
 
+from minio import Minio
+from minio.error import MinioException
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
+from urllib3 import PoolManager
+from urllib3.exceptions import HTTPError
 
 ANSWER_TIMEOUT_SECONDS = 2.0
 REPLICA_SET = "rs0"
@@ -47,6 +51,17 @@ def http_answers(host: str, port: int, path: str) -> bool:
         return False
     finally:
         connection.close()
+
+
+def objects_are_ready(host: str, port: int, access_key: str, secret_key: str) -> bool:
+    """Whether it does something for who has the keys. Before that it calls itself alive, and even ready."""
+    with PoolManager(retries=False, timeout=ANSWER_TIMEOUT_SECONDS) as pool:
+        client = Minio(f"{host}:{port}", access_key, secret_key, secure=False, http_client=pool)
+        try:
+            client.list_buckets()
+        except (MinioException, HTTPError):
+            return False
+        return True
 
 
 def accepts(host: str, port: int) -> bool:

@@ -16,6 +16,7 @@ from hivemem_testing.containers import (
     mongo_container,
     nats_container,
     qdrant_container,
+    seaweedfs_container,
 )
 from hivemem_testing.contract import Address, Origin, Server, ServerUnavailableError, describe
 from hivemem_testing.engine import NoContainerError
@@ -25,8 +26,15 @@ from hivemem_testing.environment import (
     mongo_from_environment,
     nats_from_environment,
     qdrant_from_environment,
+    seaweedfs_from_environment,
 )
-from hivemem_testing.packaged import packaged_minio, packaged_mongo, packaged_nats, packaged_qdrant
+from hivemem_testing.packaged import (
+    packaged_minio,
+    packaged_mongo,
+    packaged_nats,
+    packaged_qdrant,
+    packaged_seaweedfs,
+)
 from hivemem_testing.process import ProcessServer, ServerFailedError
 
 __all__ = [
@@ -41,10 +49,12 @@ __all__ = [
     "packaged_mongo",
     "packaged_nats",
     "packaged_qdrant",
+    "packaged_seaweedfs",
     "shared_minio",
     "shared_mongo",
     "shared_nats",
     "shared_qdrant",
+    "shared_seaweedfs",
 ]
 
 
@@ -62,6 +72,10 @@ def shared_qdrant(directory: Path | None = None) -> Server:
 
 def shared_minio(directory: Path | None = None) -> Server:
     return _first(minio_from_environment, minio_container, packaged_minio, directory)
+
+
+def shared_seaweedfs(directory: Path | None = None) -> Server:
+    return _first(seaweedfs_from_environment, seaweedfs_container, packaged_seaweedfs, directory)
 
 
 def _first(

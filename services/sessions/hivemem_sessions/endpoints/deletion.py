@@ -2,26 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
-from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.subjects import Sender
-from hivemem_runtime.ledger.entity import AnyEntity, Stamp
+from hivemem_runtime.erasing import Announcements, erase_announced
+from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_sessions.decisions.sharing import SEGMENTS, end_shares
 from hivemem_sessions.decisions.standing import session_not_found
 from hivemem_sessions.entities import SESSION, SHARE, Share, share_id
 
-_TRIES: Final = 20
 KEEP_ALL: Final = 2**53
-
-
-class Announcements(Protocol):
-    """What deletion needs of the announcer: nothing may be erased that the feed has not told yet."""
-
-    async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None: ...
-
-    async def flush_tombstone(self, stamp: Stamp) -> None: ...
 
 
 class Eraser:
@@ -70,23 +61,16 @@ class Eraser:
             )
 
     async def _erase(self, sender: Sender, session_id: str, cause: str, keep: int) -> Stamp | None:
-        for _ in range(_TRIES):
-            try:
-                return await self._ledger.erase(
-                    SESSION,
-                    sender.tenant,
-                    session_id,
-                    actor=sender.agent,
-                    cause=cause,
-                    keep_through_position=keep,
-                )
-            except Unavailable as error:
-                announced = error.context.get("announced")
-                head = await self._ledger.head(SESSION, sender.tenant, session_id)
-                if announced is None or head is None:
-                    raise
-            await self._announcements.flush(SESSION, sender.tenant, session_id, head.version, int(announced))
-        raise Unavailable(f"session {session_id!r} is written to all the time", retry_after_ms=500)
+        return await erase_announced(
+            self._ledger,
+            self._announcements,
+            SESSION,
+            sender.tenant,
+            session_id,
+            actor=sender.agent,
+            cause=cause,
+            keep_through_position=keep,
+        )
 
     async def _release(self, sender: Sender, owner: str, cause: str) -> None:
         """Remove those events of a deleted session that no living fork shares."""

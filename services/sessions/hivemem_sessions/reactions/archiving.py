@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from hivemem_contracts.errors import HiveError
+from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.port import Committed, Ledger
 from hivemem_sessions.entities import SESSION
 
@@ -32,7 +33,8 @@ class Archiver:
         self._task: asyncio.Task[None] | None = None
         ledger.on_commit(self._committed)
 
-    async def start(self) -> None:
+    async def start(self, client: Client) -> None:
+        del client
         self._task = asyncio.create_task(self._run(), name="hivemem-archiver")
 
     async def stop(self) -> None:

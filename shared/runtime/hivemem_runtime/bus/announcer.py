@@ -54,6 +54,9 @@ class Announcer:
         self._queue: deque[Committed] = deque()
         self._wanted: deque[tuple[Due, asyncio.Future[None]]] = deque()
         self._out: dict[Key, int] = {}
+        self._left = 0
+        """How many records ever left the queue."""
+        self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -62,6 +65,7 @@ class Announcer:
 
     def start(self, client: Client) -> None:
         """After the streams are declared. What was committed before is found in the store."""
+        self._left += len(self._queue)
         self._queue.clear()
         self._out.clear()
         self._stopping = False
@@ -95,6 +99,18 @@ class Announcer:
                 stamp.tenant, stamp.entity, stamp.id, announced, stamp.version, True, stamp.at, stamp.actor, stamp.cause
             )
         )
+
+    async def caught_up(self) -> None:
+        """Return once everything that was committed here before now is on the feed. Raises `Unavailable`."""
+        if not self._queue:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited.append((self._left + len(self._queue), future))
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await future
+        except TimeoutError as error:
+            raise Unavailable("what was written could not be announced", retry_after_ms=500) from error
 
     async def _flush(self, due: Due) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -166,6 +182,11 @@ class Announcer:
         for _ in range(taken):
             self._queue.popleft()
         self._reached(reached)
+        self._left += taken
+        while self._awaited and self._awaited[0][0] <= self._left:
+            future = self._awaited.popleft()[1]
+            if not future.done():
+                future.set_result(None)
 
     async def _missing(self, entity: AnyEntity, stamp: Stamp, known: int) -> list[Outgoing]:
         """Records that somebody else committed and may not have announced yet."""

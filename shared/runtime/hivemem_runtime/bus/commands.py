@@ -9,9 +9,8 @@ import structlog
 from pydantic import BaseModel
 
 from hivemem_contracts.changes import traceparent_of
-from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Unavailable
-from hivemem_contracts.limits import ID_CHARACTERS
-from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
+from hivemem_contracts.streams import DEAD_MESSAGE_ID, MESSAGE_ID
 from hivemem_contracts.subjects import decode_token, sender_of
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
@@ -39,6 +38,8 @@ class _Step:
     """What its single commit writes to."""
     last: bool = False
     """Nothing behind it may begin before it is settled."""
+    call: Call | None = None
+    body: BaseModel | bytes = b""
 
     def failure(self) -> BaseException | None:
         if self.under_way is None:
@@ -87,6 +88,8 @@ class Commands:
         suspect = message.sequence in self._failures
         if suspect and not alone:
             return None
+        call: Call | None = None
+        body: BaseModel | bytes = message.data
         try:
             call = self._call(message)
             body = self._service.decode(call, message.data)
@@ -95,15 +98,18 @@ class Commands:
                 return self._begin_several(message, call, body) if alone else None
             under_way = _future(self._service.ledger.commit(write))
         except HiveError as error:
-            return _Step(message, failed=error, last=error.retryable)
+            return _Step(message, failed=error, last=error.retryable, call=call, body=body)
         except Exception as error:
-            return _Step(message, failed=error, last=True)
+            return _Step(message, failed=error, last=True, call=call, body=body)
         # One that is refused already, for a full queue, must not be overtaken by one that finds room again.
         last = suspect or under_way.done()
-        return _Step(message, under_way, key=(write.tenant, write.entity.name, write.id), last=last)
+        if self._service.looks_at_answers(call.operation):
+            under_way = _future(self._service.finish(call, body, under_way))
+        key = write.tenant, write.entity.name, write.id
+        return _Step(message, under_way, key=key, last=last, call=call, body=body)
 
     def _begin_several(self, message: DurableMessage, call: Call, body: BaseModel) -> _Step:
-        return _Step(message, _future(self._service.run(call, body)), last=True)
+        return _Step(message, _future(self._service.run(call, body)), last=True, call=call, body=body)
 
     def _call(self, message: DurableMessage) -> Call:
         """Who asks for what, by the stored subject. Raises `InvalidRequest`."""
@@ -112,17 +118,15 @@ class Commands:
             raise InvalidRequest(f"subject: {message.subject!r} is no command", field="subject")
         tenant, agent, service, name, route = tokens[3:]
         operation = self._service.contract.get(name) if service == self._service.contract.name else None
-        if operation is None or not operation.writes:
-            raise InvalidRequest(f"subject: {service}.{name} is no operation that writes", field="subject")
-        identity = message_id(message)
-        if len(identity) > ID_CHARACTERS:
-            raise InvalidRequest(f"{MESSAGE_ID}: over {ID_CHARACTERS} characters", field=MESSAGE_ID)
+        if operation is None or not operation.durable:
+            raise InvalidRequest(f"subject: {service}.{name} is no operation that can be published", field="subject")
         return Call(
             sender=sender_of(tenant, agent),
             operation=operation,
-            message_id=identity,
+            message_id=message_id(message),
             traceparent=traceparent_of(message.headers),
             route=decode_token(route),
+            published_at=message.stored_at // 1_000,
         )
 
     async def _settle(self, steps: list[_Step]) -> int:
@@ -132,7 +136,7 @@ class Commands:
             await asyncio.wait(waiting)
         # Of all of them, also behind the first that failed: an exception that nobody looks at is taken for a mistake.
         failures = [step.failure() for step in steps]
-        letters: dict[int, DeadLetter] = {}
+        letters: dict[int, tuple[_Step, HiveError]] = {}
         settled = len(steps)
         for place, (step, failure) in enumerate(zip(steps, failures, strict=True)):
             if failure is None:
@@ -141,7 +145,7 @@ class Commands:
             if reason is None:
                 settled = place
                 break
-            letters[place] = dead_letter(step.message, reason)
+            letters[place] = step, reason
         if letters:
             settled = await self._bury(letters, settled)
         if self._failures:
@@ -172,23 +176,29 @@ class Commands:
             self._failures.pop(next(iter(self._failures)))
         self._failures[sequence] = failures
 
-    async def _bury(self, letters: dict[int, DeadLetter], settled: int) -> int:
+    async def _bury(self, letters: dict[int, tuple[_Step, HiveError]], settled: int) -> int:
         """How many are settled once what is given up is stored, or could not be."""
-        published = await asyncio.gather(
-            *(self._dead.publish(letter) for letter in letters.values()), return_exceptions=True
-        )
-        for place, result in zip(letters, published, strict=True):
+        given_up = [self._give_up(step, reason) for step, reason in letters.values()]
+        results = await asyncio.gather(*given_up, return_exceptions=True)
+        for (place, (step, _)), result in zip(letters.items(), results, strict=True):
             if isinstance(result, BaseException):
-                log.warning("dead letter not stored", id=letters[place].id, error=str(result))
-                if not isinstance(result, Unavailable):
+                log.warning("dead letter not stored", sequence=step.message.sequence, error=str(result))
+                if not (isinstance(result, HiveError) and result.retryable):
                     raise result
                 return min(place, settled)
         return settled
 
+    async def _give_up(self, step: _Step, reason: HiveError) -> None:
+        if step.call is not None and self._service.looks_at_refusal(step.call, reason):
+            await self._service.refused(step.call, step.body, reason)
+        await self._dead.publish(dead_letter(step.message, reason))
+
 
 def message_id(message: DurableMessage) -> str:
-    """The publisher's id, or one that is the same at every delivery, so that a second one adds nothing."""
-    return message.headers.get(MESSAGE_ID) or f"{message.stored_at}-{message.sequence}"
+    """The publisher's id, or one that is the same at every delivery, so that a second one adds nothing. A replay that
+    the bus would not take under its id says here which one it was, so that nothing of it is done twice."""
+    known = message.headers.get(DEAD_MESSAGE_ID) or message.headers.get(MESSAGE_ID)
+    return known or f"{message.stored_at}-{message.sequence}"
 
 
 def dead_letter(message: DurableMessage, reason: HiveError) -> DeadLetter:

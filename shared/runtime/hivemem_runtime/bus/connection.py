@@ -1,19 +1,24 @@
 """A connection to NATS that survives restarts of the server, and refuses one that is too old."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import nats.errors
 import structlog
-from nats.aio.client import Client
+from nats.aio.client import Client as Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import MINIMUM_SERVER
+from hivemem_runtime.bus.wire import read_headers_fast
 
 log = structlog.get_logger("hivemem.bus")
 
 RECONNECT_WAIT_SECONDS = 0.25
 PENDING_BYTES = 64 * 1024 * 1024
+
+_listeners: WeakKeyDictionary[Client, list[Callable[[], None]]] = WeakKeyDictionary()
 
 
 class ServerTooOld(Exception):
@@ -23,6 +28,7 @@ class ServerTooOld(Exception):
 async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **options: Any) -> Client:
     """Connect and check the server's version. Reconnects by itself for as long as it takes, once connected."""
     client = Client()
+    read_headers_fast(client)
 
     async def disconnected() -> None:
         if not client.is_closed:  # it is told of a close, too
@@ -30,6 +36,8 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
 
     async def reconnected() -> None:
         log.info("reconnected", connection=name)
+        for listener in tuple(_listeners.get(client, ())):
+            listener()
 
     async def failed(error: Exception) -> None:
         log.debug("connection error", connection=name, error=repr(error))
@@ -57,6 +65,14 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
         await client.close()
         raise
     return client
+
+
+def on_reconnect(client: Client, listener: Callable[[], None]) -> Callable[[], None]:
+    """Call `listener` each time when the connection is there again with all its subscriptions, until the result is
+    called. What was published in between never came."""
+    listeners = _listeners.setdefault(client, [])
+    listeners.append(listener)
+    return lambda: listeners.remove(listener)
 
 
 def server_version(client: Client) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import nats.errors
 import structlog
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
@@ -17,6 +18,7 @@ from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import dead_subject
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
+from hivemem_runtime.bus.wire import plain_frame, send
 
 log = structlog.get_logger("hivemem.reactions")
 
@@ -26,17 +28,23 @@ CRASHES: Final = 10
 """How often a change may come, first of all, to a process that just began: more, and it is what ends the process."""
 BACKOFF_SECONDS: Final = 0.1
 BACKOFF_MAXIMUM_SECONDS: Final = 5.0
+BATCHES_OUT: Final = 4
+ACK: Final = b"+ACK"
 UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedChange:
-    """A change and where it stands on the feed."""
+    """A change and where it stands on the feed. `delivery` grows by one from each message that any worker gets to the
+    next: where it does not, another worker got something in between. `again`: some worker may have got it before, and
+    what follows it on the feed too."""
 
     change: Change
     subject: str
     sequence: int
+    delivery: int
     headers: dict[str, str]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,23 @@ class Reaction:
     `handle` gets them in feed order and does all of a batch or raises. It must bear to get a change again: a batch
     that failed comes once more, whole or one by one. A retryable `HiveError` is tried again for as long as it takes,
     anything else a few times, and then the change goes to DEAD.
+
+    `gather_seconds` passes after a batch that was not full, so that the next one is worth its work. With `one_batch` no
+    more than a full batch is out at a time, at all workers together: for what keeps to the feed's order by itself.
+    `ack_wait_seconds` is how long a worker may be silent before another one gets what it has.
     """
 
     name: str
     filters: tuple[str, ...]
     handle: Callable[[Sequence[ReceivedChange]], Awaitable[None]]
     batch: int = 500
+    gather_seconds: float = 0.0
+    one_batch: bool = False
+    ack_wait_seconds: float | None = None
+
+    @property
+    def out_at_once(self) -> int:
+        return self.batch if self.one_batch else BATCHES_OUT * self.batch
 
     def durable(self, service: str) -> str:
         return f"{service}-{self.name}"
@@ -71,13 +90,16 @@ class _Stopped(Exception):
 class Reacting:
     """Carries a reaction out."""
 
-    def __init__(self, reaction: Reaction, service: str, dead: DeadLetters, *, ack_wait_seconds: float) -> None:
+    def __init__(
+        self, reaction: Reaction, service: str, client: Client, dead: DeadLetters, *, ack_wait_seconds: float
+    ) -> None:
         self.reaction = reaction
         self.handled = 0
         self.given_up = 0
         self.failing = 0
         """Failures in a row."""
         self._service = service
+        self._client = client
         self._dead = dead
         self._renew_seconds = ack_wait_seconds / 3
         self._stopping = asyncio.Event()
@@ -99,6 +121,8 @@ class Reacting:
             for item in left.values():
                 with suppress(nats.errors.Error):
                     await item.message.nak()
+        if self.reaction.gather_seconds and len(messages) < self.reaction.batch:
+            await self._wait(self.reaction.gather_seconds)
 
     async def _react(self, left: dict[int, _Item]) -> None:
         items = sorted(left.values(), key=lambda item: item.delivered.sequence)
@@ -145,13 +169,22 @@ class Reacting:
     async def _back_off(self) -> None:
         seconds = min(BACKOFF_SECONDS * 2 ** min(self.failing, 10), BACKOFF_MAXIMUM_SECONDS)
         self.failing += 1
+        await self._wait(seconds)
+
+    async def _wait(self, seconds: float) -> None:
+        """No longer than until the worker stops."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
     async def _done(self, items: list[_Item], left: dict[int, _Item]) -> None:
+        try:
+            await send(self._client, [plain_frame(item.message.reply, ACK) for item in items])
+        except nats.errors.Error:
+            # The client library keeps these until it is connected again.
+            for item in items:
+                await item.message.ack()
         for item in items:
-            await item.message.ack()
             del left[item.delivered.sequence]
         self.handled += len(items)
 
@@ -198,5 +231,12 @@ def _item(message: Msg) -> _Item:
         change = Change.model_validate_json(delivered.data)
     except ValidationError:
         return _Item(message, delivered, None)
-    received = ReceivedChange(change, delivered.subject, delivered.sequence, delivered.headers)
+    received = ReceivedChange(
+        change,
+        delivered.subject,
+        delivered.sequence,
+        delivered.delivery,
+        delivered.headers,
+        delivered.deliveries > 1,
+    )
     return _Item(message, delivered, received)

@@ -85,7 +85,8 @@ class Reactions:
             dead = DeadLetters(client)
             for reaction in self._reactions:
                 await self._declare(client, reaction)
-                self._subscribe(Reacting(reaction, self._service, dead, ack_wait_seconds=ACK_WAIT_SECONDS))
+                wait = _ack_wait_seconds(reaction)
+                self._subscribe(Reacting(reaction, self._service, client, dead, ack_wait_seconds=wait))
             await self._broker.start()
         except BaseException:
             await self._broker.stop()
@@ -140,8 +141,8 @@ class Reactions:
             "filter_subjects": list(reaction.filters),
             "deliver_policy": "all",
             "ack_policy": "explicit",
-            "ack_wait": int(ACK_WAIT_SECONDS * NANOSECONDS),
-            "max_ack_pending": 4 * reaction.batch,
+            "ack_wait": int(_ack_wait_seconds(reaction) * NANOSECONDS),
+            "max_ack_pending": reaction.out_at_once,
             "max_deliver": -1,
         }
         await ask(
@@ -168,3 +169,7 @@ class Reactions:
                     await self._declare(client, reaction)
             return None
         return int(info["num_pending"]) + int(info["num_ack_pending"])
+
+
+def _ack_wait_seconds(reaction: Reaction) -> float:
+    return reaction.ack_wait_seconds or ACK_WAIT_SECONDS

@@ -6,7 +6,7 @@ requests then share one commit. How many may be under way is bounded; past it th
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +22,8 @@ from nats.micro.service import EndpointStats
 from nats.micro.service import Service as MicroService
 from pydantic import BaseModel
 
-from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError, Internal, InvalidRequest, Overloaded, TooLarge
+from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError, Internal, Overloaded, TooLarge
 from hivemem_contracts.identifiers import new_id
-from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import sender_of
@@ -126,15 +125,15 @@ class Requests:
     def _take(self, operation: AnyOperation, request: Request) -> None:
         """Begin one request without waiting for anything: a single commit is answered when it is done, what takes more
         steps becomes a task."""
-        pending = Pending(operation, reply_of(request), time.perf_counter())
+        pending = Pending(operation, reply_of(request), time.perf_counter(), request.data)
         if self._under_way >= self._limit:
             detail = f"{self._limit} requests are under way"
             self._send_error(pending, Overloaded(detail, limit=self._limit, retry_after_ms=OVERLOADED_RETRY_MS))
             return
         self._under_way += 1
         try:
-            call = _call(operation, request)
-            body = self._service.decode(call, request.data)
+            call = pending.call = _call(operation, request)
+            body = pending.body = self._service.decode(call, request.data)
             write = self._service.plan(call, body)
             if write is not None:
                 future = self._service.ledger.commit(write)
@@ -147,7 +146,9 @@ class Requests:
 
     def _committed(self, pending: "Pending", call: Call, body: BaseModel, future: asyncio.Future[Outcome]) -> None:
         try:
-            answer = self._service.answer(call, body, future.result())
+            outcome = future.result()
+            pending.call = None  # it is done: nothing that goes wrong from here on is a refusal
+            answer = self._service.answer(call, body, outcome)
             if isinstance(answer, BaseModel):
                 self._respond(pending, answer)
             else:
@@ -155,19 +156,22 @@ class Requests:
         except (Exception, asyncio.CancelledError) as error:
             self._refuse(pending, error)
 
-    def _go_on(self, pending: "Pending", answer: Awaitable[BaseModel]) -> None:
+    def _go_on(self, pending: "Pending", answer: Awaitable[BaseModel | bytes]) -> None:
         async def wait() -> None:
             try:
                 self._respond(pending, await answer)
             except Exception as error:
                 self._refuse(pending, error)
 
-        task = asyncio.create_task(wait())
+        self._spawn(wait())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _respond(self, pending: "Pending", reply: BaseModel) -> None:
-        data = reply.__pydantic_serializer__.to_json(reply)
+    def _respond(self, pending: "Pending", reply: BaseModel | bytes) -> None:
+        data = reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
         if len(data) > self._client.max_payload:
             raise TooLarge(
                 f"the answer has {len(data)} bytes, the server passes {self._client.max_payload}",
@@ -183,6 +187,22 @@ class Requests:
         if not isinstance(error, HiveError):
             log.error("request failed", operation=pending.operation.full_name, exc_info=error)
             error = Internal("the worker failed; its log says how")
+        if pending.call is not None and self._service.looks_at_refusal(pending.call, error):
+            self._spawn(self._look_at_refusal(pending, pending.call, error))
+        else:
+            self._answer_error(pending, error)
+
+    async def _look_at_refusal(self, pending: "Pending", call: Call, error: HiveError) -> None:
+        try:
+            await self._service.refused(call, pending.body, error)
+        except HiveError as failed:
+            error = failed
+        except Exception:
+            log.exception("a refusal was not looked at", operation=pending.operation.full_name)
+            error = Internal("the worker failed; its log says how")
+        self._answer_error(pending, error)
+
+    def _answer_error(self, pending: "Pending", error: HiveError) -> None:
         self._counters[pending.operation.name].errors += 1
         self._send_error(pending, error)
         self._done(pending)
@@ -205,9 +225,7 @@ class Requests:
         """Answers of the same moment leave together."""
         self._outbox.append(answer)
         if len(self._outbox) == 1:
-            task = asyncio.create_task(self._flush())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._flush())
 
     async def _flush(self) -> None:
         frames, self._outbox = self._outbox, []
@@ -221,19 +239,19 @@ class Requests:
 
 @dataclass(slots=True)
 class Pending:
-    """A request that was taken: where its answer goes (nowhere, if empty) and when it came."""
+    """A request that was taken: where its answer goes (nowhere, if empty) and when it came; then what it says."""
 
     operation: AnyOperation
     reply: str
     started: float
+    body: BaseModel | bytes
+    call: Call | None = None
 
 
 def _call(operation: AnyOperation, request: Request) -> Call:
     tokens = request.subject.split(".")
     headers = request.headers or {}
     message_id = headers.get(MESSAGE_ID) or new_id()
-    if len(message_id) > ID_CHARACTERS:
-        raise InvalidRequest(f"{MESSAGE_ID}: over {ID_CHARACTERS} characters", field=MESSAGE_ID)
     return Call(sender_of(tokens[2], tokens[3]), operation, message_id, headers.get("traceparent"))
 
 

@@ -1,5 +1,6 @@
 """Every stream and bucket of the fleet, declared in one place."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -19,6 +20,8 @@ COMMANDS: Final = "hive.in.*.*.*.*.*"
 form and so name a tenant that is not their own."""
 MEMBERS_BYTES: Final = 4 * MEBIBYTE
 SHORTEST_DUPLICATE_WINDOW: Final = NANOSECONDS // 10
+CREATED_MEANWHILE_TRIES: Final = 10
+CREATED_MEANWHILE_SECONDS: Final = 0.02
 
 Config = dict[str, Any]
 
@@ -127,13 +130,7 @@ def _window(wanted_seconds: float, max_age_seconds: int) -> int:
 
 async def _declare(client: Client, wanted: Config) -> None:
     name = str(wanted["name"])
-    try:
-        found = await ask(client, f"STREAM.INFO.{name}")
-    except JetStreamRefused as error:
-        if error.code != STREAM_NOT_FOUND:
-            raise
-        await _create(client, name, wanted)
-        return
+    found = await _find(client, name) or await _create(client, name, wanted)
     existing: Config = found["config"]
     differing = {field for field, value in wanted.items() if not _same(existing.get(field), value)}
     if not differing:
@@ -143,12 +140,28 @@ async def _declare(client: Client, wanted: Config) -> None:
     log.info("stream updated", stream=name, fields=sorted(differing))
 
 
-async def _create(client: Client, name: str, wanted: Config) -> None:
+async def _find(client: Client, name: str) -> dict[str, Any] | None:
     try:
-        await ask(client, f"STREAM.CREATE.{name}", wanted)
+        return await ask(client, f"STREAM.INFO.{name}")
     except JetStreamRefused as error:
+        if error.code != STREAM_NOT_FOUND:
+            raise
+        return None
+
+
+async def _create(client: Client, name: str, wanted: Config) -> dict[str, Any]:
+    try:
+        created = await ask(client, f"STREAM.CREATE.{name}", wanted)
+    except JetStreamRefused as error:
+        # While another worker creates it too, the server reserves its room twice and may find that there is too little.
+        for _ in range(CREATED_MEANWHILE_TRIES):
+            found = await _find(client, name)
+            if found is not None:
+                return found
+            await asyncio.sleep(CREATED_MEANWHILE_SECONDS)
         raise StreamConflict(f"stream {name} cannot be created: {error.description}") from error
     log.info("stream created", stream=name)
+    return created
 
 
 async def _send(client: Client, subject: str, name: str, config: Config, differing: set[str]) -> None:
