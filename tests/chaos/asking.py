@@ -1,12 +1,15 @@
 """Requests and durable commands of an agent that never gives up, by a plain NATS client."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import nats
 import nats.errors
 import orjson
 from nats.aio.client import Client
+
+from hivemem_contracts.subjects import command_subject, request_subject
 
 TENANT: Final = "acme"
 AGENT: Final = "bot"
@@ -18,7 +21,11 @@ Answer = dict[str, Any]
 
 
 class Refused(Exception):
-    """The fleet's final no, or no answer at all for longer than any of its servers was away."""
+    """The fleet's final no, under the error's `name`; or no answer at all for longer than any server was away."""
+
+    def __init__(self, detail: str, name: str = "") -> None:
+        super().__init__(detail)
+        self.name = name
 
 
 async def connect(url: str) -> Client:
@@ -30,36 +37,43 @@ async def connect(url: str) -> Client:
     )
 
 
-async def request(client: Client, operation: str, body: Answer, id: str | None = None) -> Answer:
-    """The answer of the sessions service; the same request is sent again for as long as there is none."""
-    subject = f"hive.req.{TENANT}.{AGENT}.sessions.{operation}"
-    return await _insist(client, subject, body, id)
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One agent that asks one service."""
 
+    client: Client
+    service: str
+    agent: str = AGENT
 
-async def command(client: Client, operation: str, route: str, body: Answer, id: str) -> Answer:
-    """The stream's acknowledgement."""
-    subject = f"hive.in.{TENANT}.{AGENT}.sessions.{operation}.{route}"
-    return await _insist(client, subject, body, id)
+    async def request(
+        self, operation: str, body: Answer, id: str | None = None, *, seconds: float = ANSWER_SECONDS
+    ) -> Answer:
+        """The service's answer; the same request is sent again for as long as there is none."""
+        return await self._insist(request_subject(TENANT, self.agent, self.service, operation), body, id, seconds)
 
+    async def command(self, operation: str, route: str, body: Answer, id: str) -> Answer:
+        """The stream's acknowledgement."""
+        subject = command_subject(TENANT, self.agent, self.service, operation, route)
+        return await self._insist(subject, body, id, ANSWER_SECONDS)
 
-async def _insist(client: Client, subject: str, body: Answer, id: str | None) -> Answer:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE_SECONDS
-    data = orjson.dumps(body)
-    headers = {"Nats-Msg-Id": id} if id else None
-    failure = "no answer"
-    while loop.time() < deadline:
-        try:
-            reply = await client.request(subject, data, timeout=ANSWER_SECONDS, headers=headers)
-        except (TimeoutError, nats.errors.Error, OSError) as error:
-            failure = repr(error)
-        else:
-            answer = cast("Answer", orjson.loads(reply.data))
-            fault = cast("Answer | None", answer.get("error"))
-            if fault is None:
-                return answer
-            if "name" in fault and not fault["retryable"]:
-                raise Refused(f"{subject} {id}: {fault['name']}: {fault['detail']}")
-            failure = str(fault)
-        await asyncio.sleep(_PAUSE_SECONDS)  # as any agent does before it asks again
-    raise Refused(f"{subject} {id}: {PATIENCE_SECONDS:.0f} s without success, at last {failure}")
+    async def _insist(self, subject: str, body: Answer, id: str | None, seconds: float) -> Answer:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PATIENCE_SECONDS
+        data = orjson.dumps(body)
+        headers = {"Nats-Msg-Id": id} if id else None
+        failure = "no answer"
+        while loop.time() < deadline:
+            try:
+                reply = await self.client.request(subject, data, timeout=seconds, headers=headers)
+            except (TimeoutError, nats.errors.Error, OSError) as error:
+                failure = repr(error)
+            else:
+                answer = cast("Answer", orjson.loads(reply.data))
+                fault = cast("Answer | None", answer.get("error"))
+                if fault is None:
+                    return answer
+                if "name" in fault and not fault["retryable"]:
+                    raise Refused(f"{subject} {id}: {fault['name']}: {fault['detail']}", fault["name"])
+                failure = str(fault)
+            await asyncio.sleep(_PAUSE_SECONDS)  # as any agent does before it asks again
+        raise Refused(f"{subject} {id}: {PATIENCE_SECONDS:.0f} s without success, at last {failure}")

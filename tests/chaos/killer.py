@@ -28,13 +28,20 @@ _SERVERS = {
 _WORKER = Habit(alive_seconds=0.5, down_seconds=0.05, pauses=0.15)
 _PAUSED_SECONDS = (0.05, 4.0)
 """The longest is longer than a pin lives, so that another worker takes over."""
+_WAITS = 0.5
+"""The share of strikes that wait until something was done since the one before, so that there is always a load."""
+_DONE = 20
+_POLL_SECONDS = 0.02
 
 
 class Killer:
-    def __init__(self, fleet: Fleet, seed: int, stopping: Callable[[], bool]) -> None:
+    """`done` counts what the load has done so far."""
+
+    def __init__(self, fleet: Fleet, seed: int, stopping: Callable[[], bool], done: Callable[[], int]) -> None:
         self._fleet = fleet
         self._seed = seed
         self._stopping = stopping
+        self._done = done
         self.strikes: Counter[str] = Counter()
         self.findings: list[str] = []
 
@@ -47,13 +54,20 @@ class Killer:
     async def _haunt(self, server: ProcessServer, habit: Habit) -> None:
         choice = random.Random(f"{self._seed}/{server.name}")
         while not self._stopping():
+            done = self._done()
             await asyncio.sleep(choice.expovariate(1 / habit.alive_seconds))
+            if choice.random() < _WAITS:
+                await self._wait_for(done + _DONE)
             if ended_by_itself(server):
                 self.findings.append(f"{server.name} ended by itself; its log: {server.log}")
             elif choice.random() < habit.pauses:
                 await self._pause(server, choice.uniform(*_PAUSED_SECONDS))
                 continue
             await self._kill(server, choice.expovariate(1 / habit.down_seconds))
+
+    async def _wait_for(self, done: int) -> None:
+        while self._done() < done and not self._stopping():  # noqa: ASYNC110  # a count, and nothing that signals it
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _pause(self, server: ProcessServer, seconds: float) -> None:
         self.strikes[f"{server.name} paused"] += 1

@@ -1,18 +1,18 @@
 """Compares what the fleet holds with what it acknowledged. Each finding names the session and the version."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from nats.aio.client import Client
 
-from .asking import TENANT, Refused, request
-from .feed import Entry, read_feed
-from .journal import Journal, Sent
+from ..asking import TENANT, Asking, Refused
+from ..feed import Entry, in_order, read_feed
+from ..journal import Sent
+from .journal import Journal
 from .load import EVENTS_OF_A_LIFE
 
-FINDINGS_SHOWN: Final = 40
 _PAGE: Final = 500
 
 Event: TypeAlias = dict[str, Any]
@@ -29,6 +29,7 @@ class Held:
 
 
 async def verify(client: Client, journal: Journal) -> list[str]:
+    asking = Asking(client, "sessions")
     entries = await read_feed(client)
     feed: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
@@ -37,7 +38,7 @@ async def verify(client: Client, journal: Journal) -> list[str]:
     user_writes: dict[str, int] = defaultdict(int)
     user_states: dict[str, Any] = {}
     for session, user in journal.users.items():
-        held = await read_session(client, session)
+        held = await read_session(asking, session)
         sent = journal.of(session)
         user_writes[user] += sum("user:last" in (event["state_delta"] or {}) for event in held.events)
         user_states[user] = held.state.get("user:last")
@@ -52,19 +53,19 @@ async def verify(client: Client, journal: Journal) -> list[str]:
     for session, lives in journal.lives.items():
         events = feed.pop(f"hive.chg.{TENANT}.event.{session}", [])
         found += check_lives(session, lives, events, feed.pop(f"hive.chg.{TENANT}.session.{session}", []))
-        found += await check_gone(client, session)
+        found += await check_gone(asking, session)
     found += [
         f"the feed has {len(entries)} changes on {subject}, of which nobody knows" for subject, entries in feed.items()
     ]
     return found
 
 
-async def read_session(client: Client, session: str) -> Held:
-    view = await request(client, "get", {"session_id": session})
+async def read_session(asking: Asking, session: str) -> Held:
+    view = await asking.request("get", {"session_id": session})
     events: list[Event] = []
     while True:
         body = {"session_id": session, "after": len(events), "limit": _PAGE}
-        page = cast("list[Event]", (await request(client, "events", body))["items"])
+        page = cast("list[Event]", (await asking.request("events", body))["items"])
         if not page:
             return Held(session, view["session"]["revision"], events, view["session"]["state"])
         events += page
@@ -91,13 +92,13 @@ def check_events(held: Held, sent: Sequence[Sent]) -> Iterator[str]:
         reached[each.writer] = each.number
     for identity, each in expected.items():
         if each.answer is not None and identity not in places:
-            yield f"session {held.id}: {identity} ({each.kind}) was acknowledged with {each.answer} and is not there"
+            yield f"session {held.id}: {identity} was acknowledged with {each.answer} and is not there"
 
 
 def check_answers(held: Held, sent: Sequence[Sent]) -> Iterator[str]:
     revisions: dict[int, str] = {}
     for each in sent:
-        if each.answer is None or each.kind == "command":
+        if each.answer is None or each.durable:
             continue
         revision = each.answer["revision"]
         if revision in revisions:
@@ -129,24 +130,6 @@ def check_state(held: Held, sent: Sequence[Sent]) -> Iterator[str]:
             f"session {held.id}: revision {held.revision}, with {len(held.events)} events and {len(states)} state "
             "writes on top of its creation"
         )
-
-
-def in_order(subject: str, versions: Iterable[int], expected: Iterable[int]) -> Iterator[str]:
-    """What is missing, what comes twice, what comes too late."""
-    seen: set[int] = set()
-    highest = 0
-    for version in versions:
-        if version in seen:
-            yield f"feed {subject}: version {version} comes twice, the second time after {highest}"
-        elif version < highest:
-            yield f"feed {subject}: version {version} comes after {highest}"
-        seen.add(version)
-        highest = max(highest, version)
-    wanted = set(expected)
-    for version in sorted(wanted - seen):
-        yield f"feed {subject}: version {version} is missing"
-    for version in sorted(seen - wanted):
-        yield f"feed {subject}: version {version} is there and never was committed"
 
 
 def check_event_feed(held: Held, entries: Sequence[Entry]) -> Iterator[str]:
@@ -195,9 +178,9 @@ def check_lives(session: str, lives: int, events: Sequence[Entry], changes: Sequ
         yield f"feed session.{session}: the versions {versions}"
 
 
-async def check_gone(client: Client, session: str) -> list[str]:
+async def check_gone(asking: Asking, session: str) -> list[str]:
     try:
-        await request(client, "get", {"session_id": session})
+        await asking.request("get", {"session_id": session})
     except Refused as error:
         return [] if "NotFound" in str(error) else [f"session {session}: {error}"]
     return [f"session {session} was deleted and is there"]

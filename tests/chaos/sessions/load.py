@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from nats.aio.client import Client
 
-from .asking import Refused, command, request
-from .journal import Journal, Kind, Sent
+from ..asking import Asking, Refused
+from ..journal import Sent
+from .journal import Journal
 
 APP: Final = "chaos"
 HOT: Final = "hot"
@@ -35,7 +36,7 @@ class Load:
     """`run` writes until `stopping` says so, and returns when everything that was sent is acknowledged."""
 
     def __init__(self, clients: Sequence[Client], journal: Journal, seed: int, stopping: Callable[[], bool]) -> None:
-        self._clients = clients
+        self._asking = [Asking(client, "sessions") for client in clients]
         self._journal = journal
         self._seed = seed
         self._stopping = stopping
@@ -56,12 +57,12 @@ class Load:
             *(self._live_and_die(f"m{number}") for number in range(size.mayflies)),
         )
 
-    def _client(self, writer: str) -> Client:
-        return self._clients[sum(writer.encode()) % len(self._clients)]
+    def _by(self, writer: str) -> Asking:
+        return self._asking[sum(writer.encode()) % len(self._asking)]
 
     async def _create(self, number: int, session: str, id: str) -> None:
         body = {"session_id": session, "app_name": APP, "user_id": f"u{number % USERS}"}
-        await request(self._client(session), "create", body, id=f"create-{id}")
+        await self._by(session).request("create", body, id=f"create-{id}")
 
     async def _write(self, session: str, writer: str) -> None:
         """Appends, now and then a state key alone, now and then an old request once more."""
@@ -70,12 +71,12 @@ class Load:
         number = 0
         while not self._stopping():
             number += 1
-            kind: Kind = "state" if choice.random() < 0.15 else "append"
+            kind = "state" if choice.random() < 0.15 else "append"
             body = state_body(session, writer, number) if kind == "state" else append_body(session, writer, number)
             sent = Sent(f"{writer}-{number}", kind, session, writer, number, body)
             self._journal.sent.append(sent)
             try:
-                sent.answer = await request(self._client(writer), _OPERATIONS[kind], body, sent.id)
+                sent.answer = await self._by(writer).request(_OPERATIONS[kind], body, sent.id)
                 recent = [*recent[-_REMEMBERED:], sent]
                 if choice.random() < 0.1:
                     await self._repeat(choice.choice(recent))
@@ -85,16 +86,16 @@ class Load:
             await asyncio.sleep(_THINK_SECONDS)
 
     async def _repeat(self, sent: Sent) -> None:
-        again = await request(self._client(sent.writer), _OPERATIONS[sent.kind], sent.body, sent.id)
+        again = await self._by(sent.writer).request(_OPERATIONS[sent.kind], sent.body, sent.id)
         self._journal.repeated += 1
         first = sent.answer or {}
         if {**again, "duplicate": True} != {**first, "duplicate": True} or again["duplicate"] is not True:
             self._journal.findings.append(
-                f"session {sent.session}: {sent.id} was answered {first} and, sent again, {again}"
+                f"session {sent.place}: {sent.id} was answered {first} and, sent again, {again}"
             )
 
     async def _live_and_die(self, writer: str) -> None:
-        client = self._client(writer)
+        asking = self._by(writer)
         number = 0
         try:
             while not self._stopping():
@@ -105,8 +106,8 @@ class Load:
                     for place in range(1, EVENTS_OF_A_LIFE + 1):
                         identity = f"{session}-{life}-{place}"
                         event = {"event_id": identity, "type": "note", "content": place}
-                        await request(client, "append", {"session_id": session, "event": event}, identity)
-                    await request(client, "delete", {"session_id": session}, f"{session}-{life}-delete")
+                        await asking.request("append", {"session_id": session, "event": event}, identity)
+                    await asking.request("delete", {"session_id": session}, f"{session}-{life}-delete")
                     self._journal.lives[session] = life
         except Refused as error:
             self._journal.findings.append(f"writer {writer}: refused: {error}")
@@ -116,10 +117,10 @@ class Load:
         while not self._stopping():
             number += 1
             body = append_body(session, writer, number)
-            sent = Sent(f"{writer}-{number}", "command", session, writer, number, body)
+            sent = Sent(f"{writer}-{number}", "append", session, writer, number, body, durable=True)
             self._journal.sent.append(sent)
             try:
-                sent.answer = await command(self._client(writer), "append", session, body, sent.id)
+                sent.answer = await self._by(writer).command("append", session, body, sent.id)
             except Refused as error:
                 self._journal.findings.append(f"route {session}: refused: {error}")
                 return

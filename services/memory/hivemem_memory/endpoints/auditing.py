@@ -1,0 +1,278 @@
+"""The audit: refusals and exports that go into the chain before they are answered, and reading it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, cast
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from hivemem_contracts.errors import HiveError, InvalidRequest
+from hivemem_contracts.identifiers import (
+    Id,
+    Namespace,
+    covers,
+    derived_id,
+    format_microseconds,
+    microseconds_from_time,
+)
+from hivemem_contracts.limits import ID_CHARACTERS
+from hivemem_contracts.memory import operations, replies, requests
+from hivemem_contracts.subjects import encode_token
+from hivemem_memory.decisions.auditing import Refusal, refuse, taken_up
+from hivemem_memory.endpoints.paging import Bookmark, Lines
+from hivemem_memory.endpoints.verifying import Verification
+from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
+from hivemem_memory.entities.memories import MEMORY
+from hivemem_memory.entities.places import place_of, scope_of
+from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.jetstream import JetStreamRefused
+from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.service import Call, Service
+
+REACTION: Final = "audit"
+LOOKED_AT: Final = 5_000
+"""Links that one request looks at; then its page ends, however few of them it wanted."""
+STEP: Final = 500
+CATCH_UP_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 0.02
+SKEW_MICROSECONDS: Final = 60_000_000
+"""How far the clocks of two workers are apart at most: what was done after a moment was linked after it."""
+
+_NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Namespace)
+_ID: Final[TypeAdapter[str]] = TypeAdapter(Id)
+
+
+class Announcing(Protocol):
+    async def caught_up(self) -> None: ...
+
+
+def bind(service: Service, trail: "Trail") -> None:
+    service.on_refused(trail.refused)
+    service.on_answered(operations.PUT_BATCH, trail.answered)
+    service.on_answered(operations.IMPORT, trail.answered)
+    service.handler(operations.AUDIT, trail.audit)
+    service.handler(operations.AUDIT_VERIFY, trail.verify)
+
+
+class Trail:
+    """A tenant's chain as the operations see it. What was done comes into it from the feed, by a reaction."""
+
+    def __init__(self, ledger: Ledger, announcer: Announcing) -> None:
+        self._ledger = ledger
+        self._announcer = announcer
+        self._feed: FeedReading | None = None
+        self._consumer = f"{operations.NAME}-{REACTION}"
+
+    async def start(self, client: Client) -> None:
+        self._feed = FeedReading(client)
+
+    async def stop(self) -> None:
+        self._feed = None
+
+    @property
+    def feed(self) -> FeedReading:
+        assert self._feed is not None, "it was started"
+        return self._feed
+
+    async def refused(self, call: Call, body: BaseModel | bytes, error: HiveError) -> None:
+        """Returns once the chain has it. The same request refused again for the same reason is one link."""
+        namespace, key = _named(body)
+        await self._append(call, [_refusal(call, namespace, key, error.name)])
+
+    async def answered(
+        self,
+        call: Call,
+        body: requests.PutMemories | requests.ImportMemories,
+        reply: replies.MemoriesWritten | replies.MemoriesImported | bytes,
+    ) -> None:
+        """What was refused of many parts: a link for each."""
+        parts = body.puts if isinstance(body, requests.PutMemories) else body.items
+        refusals = [
+            _refusal(call, *_named(part), error["name"])
+            for part, error in zip(parts, _errors(reply), strict=True)
+            if error is not None
+        ]
+        if refusals:
+            await self._append(call, refusals)
+
+    async def exported(self, call: Call, prefix: str) -> None:
+        """Nothing is handed out in bulk that the chain does not have."""
+        await self._append(call, [_refusal(call, prefix, None, None)])
+
+    async def _append(self, call: Call, refusals: Sequence[Refusal]) -> None:
+        said = [f"{refusal.namespace}|{refusal.key}|{refusal.error}" for refusal in refusals]
+        await self._ledger.commit(
+            Write(
+                call.sender.tenant,
+                call.sender.agent,
+                CHAIN,
+                CHAIN_ID,
+                lambda heads, now: refuse(heads, refusals, now),
+                request_id=derived_id("refused", call.request_id, *said),
+                cause=call.message_id[:ID_CHARACTERS],
+                traceparent=call.traceparent,
+            )
+        )
+
+    async def audit(self, call: Call, body: requests.ReadAudit) -> bytes:
+        if body.key is not None and body.namespace is None:
+            raise InvalidRequest("key: it is a key of a namespace, and none is given", field="key")
+        tenant = call.sender.tenant
+        behind = await self.behind(tenant)
+        asked = (body.namespace, body.key, body.actor, body.operation, str(body.since), str(body.until))
+        bookmark = Bookmark("audit", *asked)
+        before: int | None = bookmark.find(body.cursor, int)[0] if body.cursor is not None else None
+        lines = Lines(body.limit)
+        more = await self._page(tenant, Wanted(body), lines, before)
+        return lines.answer(None if more is None else bookmark.put(more), behind=behind)
+
+    async def _page(self, tenant: str, wanted: "Wanted", lines: Lines, before: int | None) -> int | None:
+        """Links from `before` down. Answers where the next page begins, None where there is none."""
+        after = 0
+        if wanted.since is not None:
+            after = await self._ledger.version_at(CHAIN, tenant, CHAIN_ID, wanted.since - SKEW_MICROSECONDS)
+        looked_at = 0
+        while looked_at < LOOKED_AT:
+            records = await self._ledger.history(
+                CHAIN,
+                tenant,
+                CHAIN_ID,
+                after=after,
+                before=before,
+                limit=STEP,
+                reverse=True,
+                by_position=True,
+                tag=wanted.tag,
+            )
+            for record in records:
+                link = record.value
+                if wanted.matches(link) and not lines.add(entry(link)):
+                    return before
+                before = link.position
+            if len(records) < STEP:
+                return None
+            looked_at += len(records)
+            await asyncio.sleep(0)
+        return before
+
+    async def verify(self, call: Call, body: requests.VerifyAudit) -> replies.AuditVerified:
+        tenant = call.sender.tenant
+
+        async def current() -> bool:
+            return await self.behind(tenant) == 0
+
+        return await Verification(self._ledger, tenant, current).run(body.cursor)
+
+    async def behind(self, tenant: str) -> int:
+        """How many changes are not in the chain yet, after waiting a moment for those of the tenant."""
+        await self._announcer.caught_up()
+        subject = f"hive.chg.{encode_token(tenant)}.{MEMORY.name}.>"
+        last = await self.feed.last(subject)
+        if last is None:
+            return 0
+        identity = await self.feed.identity()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CATCH_UP_SECONDS
+        while True:
+            head = await self._ledger.head(CHAIN, tenant, CHAIN_ID)
+            if taken_up(head, identity) >= last.sequence:
+                return 0
+            if loop.time() >= deadline:
+                return await self._waiting()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _waiting(self) -> int:
+        """All of the fleet's, which is what has to be taken up before the tenant's newest; one at least."""
+        try:
+            return max(1, await self.feed.waiting(self._consumer))
+        except JetStreamRefused:
+            return 1
+
+
+class Wanted:
+    """What a request asks of the links, by the tag that finds the fewest."""
+
+    def __init__(self, body: requests.ReadAudit) -> None:
+        self._body = body
+        self.since = None if body.since is None else microseconds_from_time(body.since)
+        self._until = None if body.until is None else microseconds_from_time(body.until)
+
+    @property
+    def tag(self) -> tuple[str, str] | None:
+        body = self._body
+        if body.namespace is not None:
+            if body.key is not None:
+                return "place", place_of(body.namespace, body.key)
+            if ":" in body.namespace:
+                return "scope", scope_of(body.namespace)
+        if body.actor is not None:
+            return "actor", body.actor
+        return None if body.operation is None else ("operation", body.operation)
+
+    def matches(self, link: Link) -> bool:
+        body = self._body
+        if self.since is not None and link.at < self.since:
+            return False
+        if self._until is not None and link.at >= self._until:
+            return False
+        if body.actor is not None and link.actor != body.actor:
+            return False
+        if body.operation is not None and link.operation != body.operation:
+            return False
+        # A key was found by its place.
+        return body.namespace is None or (link.namespace is not None and covers(body.namespace, link.namespace))
+
+
+def entry(link: Link) -> dict[str, Any]:
+    """A link as it travels."""
+    return {
+        "position": link.position,
+        "at": format_microseconds(link.at),
+        "actor": link.actor,
+        "operation": link.operation,
+        "namespace": link.namespace,
+        "key": link.key,
+        "from_version": link.from_version,
+        "to_version": link.to_version,
+        "request_id": link.request_id,
+        "outcome": link.outcome,
+        "error": link.error,
+        "digest": link.digest,
+        "hash": link.hash,
+    }
+
+
+def _refusal(call: Call, namespace: str | None, key: str | None, error: str | None) -> Refusal:
+    return Refusal(call.sender.agent, call.operation.name, call.message_id[:ID_CHARACTERS], namespace, key, error)
+
+
+def _errors(reply: replies.MemoriesWritten | replies.MemoriesImported | bytes) -> list[dict[str, Any] | None]:
+    """The error of each part, None where it has none."""
+    if isinstance(reply, bytes):
+        return [result.get("error") for result in orjson.loads(reply)["results"]]
+    return [result.error for result in reply.results]
+
+
+def _named(body: BaseModel | bytes) -> tuple[str | None, str | None]:
+    """The namespace and the key that a body names, as far as they are any."""
+    if isinstance(body, BaseModel):
+        return getattr(body, "namespace", None), getattr(body, "key", None)
+    fields = _object(body)
+    try:
+        namespace = _NAMESPACE.validate_python(fields.get("namespace"))
+    except ValidationError:
+        return None, None
+    try:
+        return namespace, _ID.validate_python(fields.get("key"))
+    except ValidationError:
+        return namespace, None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

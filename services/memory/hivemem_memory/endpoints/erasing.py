@@ -1,0 +1,310 @@
+"""Erasing: the receipt first, then every key that it means, in slices; whoever finds it unfinished goes on."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+import structlog
+
+from hivemem_contracts.errors import HiveError, RevisionConflict, Unavailable
+from hivemem_contracts.identifiers import time_from_microseconds
+from hivemem_contracts.memory import operations, requests
+from hivemem_contracts.memory.models import Confirmation, ErasureReceipt
+from hivemem_memory.decisions.erasing import (
+    Order,
+    begin_erasure,
+    behind,
+    confirm_erasure,
+    count_erased,
+    find_erasure,
+    finish_erasure,
+    ranges_of,
+)
+from hivemem_memory.endpoints.rendering import microseconds
+from hivemem_memory.entities.erasures import ERASURE, Erasure
+from hivemem_memory.entities.memories import MEMORY, receipt_id
+from hivemem_memory.entities.places import below
+from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.erasing import TRIES, Announcements, erase_announced
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.port import Covered, Decide, Head, Ledger, Outcome, Write
+from hivemem_runtime.service import Call, Service
+
+log = structlog.get_logger("hivemem.memory")
+
+SLICE: Final = 100
+"""Keys erased at once, and counted in one step."""
+PATIENCE_SECONDS: Final = 2.0
+"""How long a request waits for its erasure."""
+POLL_SECONDS: Final = 0.05
+ABANDONED_MICROSECONDS: Final = 10_000_000
+"""An erasure that did not get on for so long is nobody's."""
+SKEW_MICROSECONDS: Final = 1_000_000
+"""How far the clocks of two workers are apart at most."""
+
+
+class Announcing(Announcements, Protocol):
+    async def caught_up(self) -> None: ...
+
+
+class Key(NamedTuple):
+    """A memory that is about to be erased: the first of its versions that there is, and the newest."""
+
+    place: str
+    first: int
+    newest: int
+
+    @property
+    def versions(self) -> int:
+        return self.newest - self.first + 1
+
+
+def bind(service: Service, eraser: "Eraser") -> None:
+    service.handler(operations.ERASE, eraser.erase)
+    service.handler(operations.ERASURE, eraser.erasure)
+    service.command(operations.ERASE_CONFIRM, plan_confirm, answer_confirm)
+
+
+def plan_confirm(call: Call, body: requests.ConfirmErasure) -> Write:
+    return _write(call, body.receipt, lambda heads, now: confirm_erasure(heads, body, now))
+
+
+def answer_confirm(call: Call, body: requests.ConfirmErasure, outcome: Outcome) -> ErasureReceipt:
+    return receipt_of(body.receipt, outcome.record)
+
+
+class Work(NamedTuple):
+    """Whose keys are erased, in whose name, and the latest beginning of what is meant; None: all that is there."""
+
+    tenant: str
+    actor: str
+    cause: str | None
+    latest: int | None
+
+
+class Eraser:
+    """Carries erasures out. One that a worker left in the middle is another's to finish."""
+
+    def __init__(self, ledger: Ledger, announcer: Announcing) -> None:
+        self._ledger = ledger
+        self._announcer = announcer
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def start(self, client: Client) -> None:
+        """It begins when it is asked to."""
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def erase(self, call: Call, body: requests.EraseMemories) -> ErasureReceipt:
+        """A receipt that says how far it is by now. A durable command is done once the erasure is, and not before:
+        what its agent published behind it must not be taken for what was there."""
+        sender = call.sender
+        receipt = receipt_id(sender.tenant, sender.agent, call.message_id)
+        order = Order((body.namespace,), body.key, sender.agent, call.message_id, call.published_at)
+        begun = await self._ledger.commit(
+            _write(call, receipt, lambda heads, now: begin_erasure(heads, receipt, order, now))
+        )
+        if begun.record is not None and not begun.duplicate:
+            self._carry_out(sender.tenant, receipt, None)
+        erasure = await self._wait(sender.tenant, receipt)
+        if call.route is not None and erasure.status == "running":
+            raise Unavailable(f"erasure {receipt!r} is still running", retry_after_ms=500)
+        return receipt_of(receipt, erasure)
+
+    async def erasure(self, call: Call, body: requests.ReadErasure) -> ErasureReceipt:
+        return receipt_of(body.receipt, await self._read(call.sender.tenant, body.receipt))
+
+    async def erase_session(self, tenant: str, session_id: str, actor: str, cause: str | None, at: int) -> None:
+        """All that belonged to a session which was deleted at a moment; returns when it is done."""
+        namespaces = (f"session:{session_id}", f"temp:{session_id}")
+        latest = at + SKEW_MICROSECONDS
+        if cause is None or not await self._begin(tenant, Order(namespaces, None, actor, cause, at)):
+            for low, high in sorted(map(below, namespaces)):
+                await self._erase_range(Work(tenant, actor, cause, latest), low, high)
+            return
+        receipt = receipt_id(tenant, actor, cause)
+        self._carry_out(tenant, receipt, latest)
+        while (await self._wait(tenant, receipt)).status == "running":
+            log.info("erasing what belonged to a session", session_id=session_id, receipt=receipt)
+
+    async def _begin(self, tenant: str, order: Order) -> bool:
+        """False where there is nothing to erase, or where its receipt is another's already."""
+        for low, high in map(below, order.namespaces):
+            page = await self._ledger.covered(MEMORY, tenant, "current", equals={}, low=low, high=high, limit=1)
+            if page.items:
+                break
+        else:
+            return False
+        receipt = receipt_id(tenant, order.actor, order.cause)
+        work = Work(tenant, order.actor, order.cause, None)
+        try:
+            await self._commit(work, receipt, lambda heads, now: begin_erasure(heads, receipt, order, now))
+        except HiveError as error:
+            if error.retryable:
+                raise
+            return False
+        return True
+
+    def resume(self, tenant: str, receipt: str, head: Head[Erasure]) -> None:
+        """Go on with one that nobody seems to be at. What has been written anew since it was asked for is spared."""
+        if head.value is not None and head.value.status == "running" and _abandoned(head):
+            self._carry_out(tenant, receipt, head.value.requested_at + SKEW_MICROSECONDS)
+
+    async def forget(self, entity: AnyEntity, tenant: str, id: str) -> None:
+        """Remove what is not a memory, and kept no longer."""
+        await erase_announced(self._ledger, self._announcer, entity, tenant, id, actor="hivemem", cause=None)
+
+    async def _read(self, tenant: str, receipt: str) -> Erasure:
+        return find_erasure(await self._ledger.head(ERASURE, tenant, receipt), receipt)
+
+    async def _wait(self, tenant: str, receipt: str) -> Erasure:
+        """For a while, until it is done. Raises what keeps this worker from it."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PATIENCE_SECONDS
+        while True:
+            task = self._tasks.get((tenant, receipt))
+            if task is not None:
+                await asyncio.wait({task}, timeout=max(until - loop.time(), 0))
+                if task.done():
+                    task.result()
+            head = await self._ledger.head(ERASURE, tenant, receipt)
+            erasure = find_erasure(head, receipt)
+            if erasure.status == "done" or loop.time() >= until:
+                return erasure
+            if task is None and head is not None:
+                self.resume(tenant, receipt, head)
+                await asyncio.sleep(POLL_SECONDS)
+
+    def _carry_out(self, tenant: str, receipt: str, latest: int | None) -> None:
+        key = tenant, receipt
+        if key in self._tasks:
+            return
+        task = asyncio.create_task(self._run(tenant, receipt, latest), name=f"hivemem-erasure-{receipt}")
+        self._tasks[key] = task
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del self._tasks[key]
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                log.warning("an erasure is left for later", receipt=receipt, error=str(error))
+
+        task.add_done_callback(ended)
+
+    async def _run(self, tenant: str, receipt: str, latest: int | None) -> None:
+        erasure = await self._read(tenant, receipt)
+        work = Work(tenant, erasure.requested_by, erasure.cause, latest)
+        reached = erasure.reached
+        try:
+            for low, high in ranges_of(erasure):
+                if reached is not None and reached >= low:
+                    # Whoever was at it before counted this, and may not have erased it all.
+                    await self._erase_range(work, low, min(high, behind(reached)))
+                    low = behind(reached)
+                reached = await self._count_and_erase(work, receipt, low, high, reached)
+            await self._announcer.caught_up()
+            await self._commit(work, receipt, lambda heads, now: finish_erasure(heads, receipt, reached, now))
+        except RevisionConflict:
+            log.info("an erasure is carried out by another worker", receipt=receipt)
+
+    async def _count_and_erase(self, work: Work, receipt: str, low: str, high: str, reached: str | None) -> str | None:
+        """Answers how far all is counted then."""
+        while low < high:
+            keys, last = await self._slice(work, low, high)
+            if last is None:
+                break
+            await self._commit(work, receipt, _counting(receipt, reached, last, keys))
+            await self._erase_keys(work, keys)
+            reached, low = last, behind(last)
+        return reached
+
+    async def _erase_range(self, work: Work, low: str, high: str) -> None:
+        while low < high:
+            keys, last = await self._slice(work, low, high)
+            if last is None:
+                return
+            await self._erase_keys(work, keys)
+            low = behind(last)
+
+    async def _slice(self, work: Work, low: str, high: str) -> tuple[list[Key], str | None]:
+        """The next keys of a range, and the last place that was looked at; None at its end."""
+        page = await self._ledger.covered(MEMORY, work.tenant, "current", equals={}, low=low, high=high, limit=SLICE)
+        if not page.items:
+            return [], None
+        keys = await asyncio.gather(*(self._key(work, found) for found in page.items))
+        return [key for key in keys if key is not None], page.items[-1].id
+
+    async def _key(self, work: Work, found: Covered) -> Key | None:
+        """None for one that began later than what is meant."""
+        first = await self._ledger.history(MEMORY, work.tenant, found.id, limit=1)
+        if not first or (work.latest is not None and first[0].stamp.at > work.latest):
+            return None
+        return Key(found.id, first[0].stamp.version, int(found.values["version"] or 0))
+
+    async def _erase_keys(self, work: Work, keys: Sequence[Key]) -> None:
+        await asyncio.gather(*(self._erase_key(work, key) for key in keys))
+
+    async def _erase_key(self, work: Work, key: Key) -> None:
+        """Whatever version it has by then, as long as it is the same life: another worker may have erased it already,
+        and an agent written anew, while this one was held up."""
+        erase = partial(erase_announced, self._ledger, self._announcer, MEMORY, work.tenant, key.place)
+        newest = key.newest
+        for _ in range(TRIES):
+            try:
+                await erase(actor=work.actor, cause=work.cause, version=newest)
+            except RevisionConflict as error:
+                newest = int(error.context["actual"])
+            else:
+                return
+            first = await self._ledger.history(MEMORY, work.tenant, key.place, limit=1)
+            if not first or first[0].stamp.version != key.first:
+                return
+        raise Unavailable("a memory is written to all the time", retry_after_ms=500)
+
+    async def _commit(self, work: Work, receipt: str, decide: Decide) -> Outcome:
+        return await self._ledger.commit(Write(work.tenant, work.actor, ERASURE, receipt, decide))
+
+
+def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[Key]) -> Decide:
+    versions = sum(key.versions for key in keys)
+    return lambda heads, now: count_erased(heads, receipt, reached, further, len(keys), versions)
+
+
+def receipt_of(receipt: str, erasure: Erasure) -> ErasureReceipt:
+    return ErasureReceipt(
+        receipt=receipt,
+        namespace=erasure.namespace,
+        key=erasure.key,
+        status="done" if erasure.status == "done" else "running",
+        entries=erasure.entries,
+        versions=erasure.versions,
+        requested_by=erasure.requested_by,
+        requested_at=time_from_microseconds(erasure.requested_at),
+        finished_at=None if erasure.finished_at is None else time_from_microseconds(erasure.finished_at),
+        confirmed=[_confirmation(found) for found in erasure.confirmed],
+    )
+
+
+def _confirmation(found: dict[str, Any]) -> Confirmation:
+    return Confirmation(worker=found["worker"], removed=found["removed"], at=time_from_microseconds(found["at"]))
+
+
+def _abandoned(head: Head[Erasure]) -> bool:
+    return head.at < microseconds() - ABANDONED_MICROSECONDS
+
+
+def _write(call: Call, receipt: str, decide: Decide) -> Write:
+    return Write(
+        call.sender.tenant,
+        call.sender.agent,
+        ERASURE,
+        receipt,
+        decide,
+        request_id=call.request_id,
+        cause=call.message_id,
+        traceparent=call.traceparent,
+    )

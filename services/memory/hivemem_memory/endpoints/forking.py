@@ -1,0 +1,168 @@
+"""Forking a namespace: what lived in it at a moment is copied to another place, slice by slice."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from hivemem_contracts.errors import AlreadyExists, HiveError, InvalidRequest, TooLarge
+from hivemem_contracts.identifiers import covers, microseconds_from_time, time_from_microseconds
+from hivemem_contracts.limits import ID_CHARACTERS
+from hivemem_contracts.memory import replies, requests
+from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_memory.decisions.copying import Copy, Progress, copy_slice, progress_of, reads_of
+from hivemem_memory.decisions.standing import expired
+from hivemem_memory.endpoints.paging import READ_AT_ONCE
+from hivemem_memory.endpoints.past import bounds_after, lived_at, read_past, settled
+from hivemem_memory.endpoints.rendering import microseconds
+from hivemem_memory.entities.answers import ANSWER
+from hivemem_memory.entities.memories import MEMORY, require_announceable
+from hivemem_memory.entities.places import below, moved, namespace_and_key
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, Ledger, Outcome, Write
+from hivemem_runtime.service import Call
+
+SLICE_ITEMS: Final = 500
+SLICE_BYTES: Final = 2 * 1024 * 1024
+"""How much of a fork is committed at once."""
+_FIRST_ITEMS: Final = 32
+_PLACES_AT_ONCE: Final = 1_000
+
+
+class Forking:
+    """`fork`, on a ledger.
+
+    How far it is stands beside what it wrote, so that a repeated request goes on where the first one was, and answers
+    the same once all is done.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def fork(self, call: Call, body: requests.ForkNamespace) -> replies.NamespaceForked:
+        if covers(body.namespace, body.into) or covers(body.into, body.namespace):
+            raise InvalidRequest(f"into: {body.into!r} and {body.namespace!r} lie in one another", field="into")
+        known = await self._ledger.head(ANSWER, call.sender.tenant, call.request_id)
+        if known is None or known.value is None:
+            duplicate = False
+            progress = await self._begin(call, body)
+        else:
+            progress = progress_of(known.value)
+            duplicate = progress.done
+        if (progress.namespace, progress.into) != (body.namespace, body.into):
+            raise InvalidRequest(f"{MESSAGE_ID}: a fork of other namespaces had the same id", field=MESSAGE_ID)
+        while not progress.done:
+            progress = await self._go_on(call, progress)
+        return replies.NamespaceForked(
+            namespace=progress.namespace,
+            into=progress.into,
+            as_of=time_from_microseconds(progress.as_of),
+            entries=progress.entries,
+            duplicate=duplicate,
+        )
+
+    async def _begin(self, call: Call, body: requests.ForkNamespace) -> Progress:
+        asked = None if body.as_of is None else microseconds_from_time(body.as_of)
+        at = await settled(self._ledger, call, asked)
+        await self._require_nothing(call, body.into)
+        await self._require_names(call, body, at)
+        progress = Progress(body.namespace, body.into, at)
+
+        def decide(heads: Heads, now: int) -> Decision:
+            return [Append(ANSWER, call.request_id, progress.answer(now))]
+
+        return progress_of((await self._write(call, call.request_id, decide)).record)
+
+    async def _require_nothing(self, call: Call, into: str) -> None:
+        """Raise `AlreadyExists` where anything lives at or below the target."""
+        low, high = below(into)
+        cursor: str | None = None
+        while True:
+            page = await self._ledger.find(
+                MEMORY, call.sender.tenant, "live", equals={}, low=low, high=high, cursor=cursor, limit=READ_AT_ONCE
+            )
+            now = microseconds()
+            for head in page.items:
+                if head.value is not None and not expired(head.value, now):
+                    namespace, key = namespace_and_key(head.id)
+                    raise AlreadyExists(f"into: {key!r} lives in {namespace!r}", namespace=namespace, key=key)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _require_names(self, call: Call, body: requests.ForkNamespace, at: int) -> None:
+        """Refuse names that would grow too long, before anything is copied."""
+        tenant, reached = call.sender.tenant, ""
+        while True:
+            low, high = bounds_after(body.namespace, reached)
+            page = await self._ledger.covered(
+                MEMORY, tenant, "current", equals={}, low=low, high=high, limit=_PLACES_AT_ONCE
+            )
+            for entry in page.items:
+                reached = entry.id
+                refusal = _refusal(tenant, moved(reached, body.namespace, body.into))
+                if refusal is not None and await lived_at(self._ledger, tenant, reached, at):
+                    raise refusal
+            if page.cursor is None:
+                return
+            await asyncio.sleep(0)
+
+    async def _go_on(self, call: Call, progress: Progress) -> Progress:
+        """Copy the next slice; where another run of the same request has done that, take up what it did."""
+        copies, reached, more = await self._next_copies(call.sender.tenant, progress)
+        after = progress._replace(through=reached, done=not more)
+        agent, published_at = call.sender.agent, call.published_at
+
+        def decide(heads: Heads, now: int) -> Decision:
+            return copy_slice(heads, call.request_id, copies, after, agent, published_at, now)
+
+        request_id = f"{call.request_id}#{progress.slices + 1}"
+        return progress_of((await self._write(call, request_id, decide, reads_of(copies, published_at))).record)
+
+    async def _next_copies(self, tenant: str, progress: Progress) -> tuple[list[Copy], str, bool]:
+        """The next slice, the last place in it, and whether there may be more behind that."""
+        copies: list[Copy] = []
+        reached, more, size = progress.through, True, 0
+        average = SLICE_BYTES // _FIRST_ITEMS
+        while more and len(copies) < SLICE_ITEMS:
+            limit = min(READ_AT_ONCE, SLICE_ITEMS - len(copies), 1 + (SLICE_BYTES - size) // average)
+            stretch = await read_past(self._ledger, tenant, progress.namespace, progress.as_of, reached, limit)
+            for place, memory in stretch.entries:
+                copies.append(Copy(place, moved(place, progress.namespace, progress.into), memory))
+                size += len(orjson.dumps((memory.value, memory.metadata)))
+                if size >= SLICE_BYTES:
+                    return copies, place, True
+            reached, more = stretch.reached, stretch.more
+            average = 1 + size // (len(copies) or 1)
+        return copies, reached, more
+
+    async def _write(
+        self, call: Call, request_id: str, decide: Decide, reads: Sequence[tuple[AnyEntity, str]] = ()
+    ) -> Outcome:
+        sender = call.sender
+        return await self._ledger.commit(
+            Write(
+                sender.tenant,
+                sender.agent,
+                ANSWER,
+                call.request_id,
+                decide,
+                request_id,
+                cause=call.message_id,
+                traceparent=call.traceparent,
+                reads=reads,
+            )
+        )
+
+
+def _refusal(tenant: str, place: str) -> HiveError | None:
+    """What is wrong with the names that a copy would have."""
+    namespace, key = namespace_and_key(place)
+    if len(namespace) > ID_CHARACTERS:
+        return InvalidRequest(f"into: {namespace!r} would have over {ID_CHARACTERS} characters", field="into")
+    try:
+        require_announceable(tenant, namespace, key or "")
+    except TooLarge as error:
+        return error
+    return None

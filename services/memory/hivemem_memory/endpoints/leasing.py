@@ -1,0 +1,98 @@
+"""Leases: acquire, waiting in line if need be, renew, release."""
+
+from typing import Any
+
+from hivemem_contracts.identifiers import derived_id, time_from_microseconds
+from hivemem_contracts.memory import operations, replies, requests
+from hivemem_memory.decisions.leasing import (
+    Waiter,
+    acquire_lease,
+    lease_held,
+    lease_of,
+    release_lease,
+    renew_lease,
+)
+from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting, now_in_microseconds
+from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
+from hivemem_runtime.ledger.port import Decide, Decision, Heads, Outcome, Write
+from hivemem_runtime.service import Call, Service
+
+
+def bind(service: Service, waiting: Waiting) -> None:
+    leasing = Leasing(service, waiting)
+    service.handler(operations.LEASE, leasing.acquire)
+    service.command(operations.RENEW, plan_renew, answer_renew)
+    service.command(operations.RELEASE, plan_release, answer_release)
+
+
+def _write(call: Call, place: LeasePlace, decide: Decide) -> Write:
+    return Write(
+        call.sender.tenant,
+        call.sender.agent,
+        LEASE,
+        place.id,
+        decide,
+        request_id=call.request_id,
+        cause=call.message_id,
+        traceparent=call.traceparent,
+    )
+
+
+class Leasing:
+    """Acquiring, which may take a while."""
+
+    def __init__(self, service: Service, waiting: Waiting) -> None:
+        self._ledger = service.ledger
+        self._waiting = waiting
+
+    async def acquire(self, call: Call, body: requests.AcquireLease) -> replies.LeaseGranted:
+        """A repeated request finds its ticket, in any worker: granted, or still in its place of the queue."""
+        if body.wait_ms:
+            self._waiting.require_room()
+        sender = call.sender
+        place = LeasePlace.of(sender.tenant, body.namespace, body.key)
+        ticket = derived_id(call.request_id)
+        until = now_in_microseconds() + body.wait_ms * 1_000
+        waiter = Waiter(ticket, sender.agent, body.ttl_ms, until)
+
+        def decide(heads: Heads, now: int) -> Decision:
+            return acquire_lease(heads, place.id, waiter, waits=body.wait_ms > 0, now=now)
+
+        outcome = await self._ledger.commit(_write(call, place, decide))
+        step: LeaseStep | None = outcome.record
+        if step is not None and step.ticket == ticket:
+            return _granted(step)
+        if step is not None and step.joined is not None:
+            until = Waiter(*step.joined).until
+        since = outcome.stamp.version if outcome.stamp is not None else 0
+        turn = Turn(ticket, sender.agent, call.message_id, since, until)
+        grant = await self._waiting.until_granted(place, turn)
+        if grant is None:
+            raise lease_held(place.id, lease_of(await self._ledger.head(LEASE, place.tenant, place.id)))
+        return _granted(grant)
+
+
+def plan_renew(call: Call, body: requests.RenewLease) -> Write:
+    place = LeasePlace.of(call.sender.tenant, body.namespace, body.key)
+    agent = call.sender.agent
+    return _write(call, place, lambda heads, now: renew_lease(heads, place.id, agent, body.token, body.ttl_ms, now))
+
+
+def answer_renew(call: Call, body: Any, outcome: Outcome) -> replies.LeaseGranted:
+    return _granted(outcome.record)
+
+
+def plan_release(call: Call, body: requests.ReleaseLease) -> Write:
+    place = LeasePlace.of(call.sender.tenant, body.namespace, body.key)
+    agent = call.sender.agent
+    return _write(call, place, lambda heads, now: release_lease(heads, place.id, agent, body.token, now))
+
+
+def answer_release(call: Call, body: Any, outcome: Outcome) -> replies.LeaseReleased:
+    """A repeated release answers as the first one did: its record is there, or there is none."""
+    return replies.LeaseReleased(released=outcome.record is not None)
+
+
+def _granted(lease: Lease | LeaseStep) -> replies.LeaseGranted:
+    assert lease.expires_at is not None, "it was granted"
+    return replies.LeaseGranted(token=lease.token, expires_at=time_from_microseconds(lease.expires_at))

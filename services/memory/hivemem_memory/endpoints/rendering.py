@@ -1,0 +1,45 @@
+"""Memories as they travel in answers, as plain fields: a model for each of a thousand would take most of the time."""
+
+import time
+from typing import Any
+
+from hivemem_contracts.identifiers import format_microseconds
+from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, evolve_memory
+from hivemem_memory.entities.places import namespace_and_key
+from hivemem_runtime.ledger.port import Record
+
+
+def microseconds() -> int:
+    return time.time_ns() // 1_000
+
+
+def memory_fields(place: str, memory: MemoryHead, *, ended: bool = False) -> dict[str, Any]:
+    """A memory as it travels; `ended` shows one that has expired as the deletion that it is about to become."""
+    namespace, key = namespace_and_key(place)
+    gone = ended or memory.deleted
+    start, end, expires_at = memory.valid_from, memory.valid_to, memory.expires_at
+    return {
+        "namespace": namespace,
+        "key": key,
+        "value": None if gone else memory.value,
+        "memory_type": memory.memory_type,
+        "version": memory.version,
+        "deleted": gone,
+        "metadata": memory.metadata,
+        "importance": memory.importance,
+        "valid_from": None if start is None else format_microseconds(start),
+        "valid_to": None if end is None else format_microseconds(end),
+        "expires_at": None if expires_at is None else format_microseconds(expires_at),
+        "source": memory.source,
+        "copied_from": memory.copied_from,
+        "digest": memory.digest,
+        "created_by": memory.created_by,
+        "updated_by": memory.updated_by,
+        "created_at": format_microseconds(memory.created_at),
+        "updated_at": format_microseconds(memory.updated_at),
+    }
+
+
+def memory_of(record: Record[MemoryRecord]) -> MemoryHead:
+    """A version as the memory that it was."""
+    return evolve_memory(None, record.value, record.stamp)

@@ -1,0 +1,107 @@
+"""Taking memories out of the hive and bringing them in again, as lines that say all there is to say of one."""
+
+from functools import partial
+from typing import Any
+
+from hivemem_contracts.errors import HiveError
+from hivemem_contracts.identifiers import format_microseconds
+from hivemem_contracts.memory import operations, replies, requests
+from hivemem_memory.decisions.batches import Batch, Done, Staged
+from hivemem_memory.decisions.copying import import_memory, past_of
+from hivemem_memory.decisions.standing import fences_of, require_unfenced
+from hivemem_memory.endpoints.auditing import Trail
+from hivemem_memory.endpoints.paging import Lines
+from hivemem_memory.endpoints.past import PastPage
+from hivemem_memory.endpoints.rendering import memory_fields
+from hivemem_memory.entities.answers import ANSWER
+from hivemem_memory.entities.memories import MemoryHead, require_announceable
+from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.service import Call, Service
+
+_CONTENT = (
+    "namespace",
+    "key",
+    "value",
+    "memory_type",
+    "metadata",
+    "importance",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "source",
+)
+
+
+def line_of(place: str, memory: MemoryHead) -> dict[str, Any]:
+    """An `ImportedMemory` as it travels: what a memory says, and as its past its own."""
+    fields = memory_fields(place, memory)
+    line = {name: fields[name] for name in _CONTENT}
+    line["copied_from"] = past_of(place, memory)
+    return line
+
+
+async def export(ledger: Ledger, trail: Trail, call: Call, body: requests.ExportMemories) -> bytes:
+    """Who takes so much out at once is put on record before the first of it leaves."""
+    page = PastPage(ledger, call, "export", body.prefix)
+    lines = Lines(body.limit, await page.begin(body.as_of, body.cursor))
+    if body.cursor is None:
+        await trail.exported(call, body.prefix)
+    cursor = await page.fill(lines, line_of)
+    return lines.answer(cursor, as_of=format_microseconds(page.at))
+
+
+async def import_memories(ledger: Ledger, call: Call, body: requests.ImportMemories) -> replies.MemoriesImported:
+    items = body.items
+    places = [place_of(item.namespace, item.key) for item in items]
+    tenant, agent, published_at = call.sender.tenant, call.sender.agent, call.published_at
+
+    def do_part(staged: Staged, number: int) -> Done:
+        item, place = items[number], places[number]
+        require_announceable(tenant, item.namespace, item.key)
+        require_unfenced(staged.heads, item.namespace, item.key, published_at)
+        head = staged.head(place)
+        outcome, record = import_memory(item, body.existing, head, agent, staged.now)
+        if record is not None:
+            return [outcome, staged.append(place, head, record)]
+        assert head is not None
+        return [outcome, head.version]
+
+    batch = Batch(call.request_id, agent, places, do_part)
+    reads = batch.reads
+    if published_at is not None:
+        reads += [fence for item in items for fence in fences_of(item.namespace, item.key)]
+    await ledger.commit(
+        Write(
+            tenant,
+            agent,
+            ANSWER,
+            call.request_id,
+            batch.decide,
+            cause=call.message_id,
+            traceparent=call.traceparent,
+            reads=reads,
+        )
+    )
+    if call.route is not None and batch.refusal is not None:
+        # A durable command has nobody else to tell of it. What is done stays done, and is not done again.
+        raise batch.refusal
+    return replies.MemoriesImported.model_construct(
+        results=[_outcome(item, result) for item, result in zip(items, batch.results, strict=True)]
+    )
+
+
+def _outcome(item: requests.ImportedMemory, result: Done | HiveError) -> replies.ImportOutcome:
+    if isinstance(result, HiveError):
+        return replies.ImportOutcome.model_construct(
+            namespace=item.namespace, key=item.key, outcome="refused", **result.body()
+        )
+    outcome, version = result
+    return replies.ImportOutcome.model_construct(
+        namespace=item.namespace, key=item.key, version=version, outcome=outcome
+    )
+
+
+def bind(service: Service, trail: Trail) -> None:
+    service.handler(operations.EXPORT, partial(export, service.ledger, trail))
+    service.handler(operations.IMPORT, partial(import_memories, service.ledger))

@@ -1,0 +1,76 @@
+"""The audit: one chain a tenant, in which every link holds the hash of the one before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hivemem_memory.entities.places import place_of, scope_of
+from hivemem_runtime.ledger.entity import Entity, Stamp
+
+CHAIN_ID: Final = "chain"
+
+
+@dataclass(slots=True)
+class Link:
+    """Who did what, when, through which request. `at` is when it was done, not when the link was added.
+
+    `feed` and `sequence` say which message of the feed it tells of, where it does: what comes again is known by it.
+    """
+
+    position: int
+    at: int
+    actor: str
+    operation: str
+    outcome: str
+    hash: str
+    namespace: str | None = None
+    key: str | None = None
+    from_version: int | None = None
+    to_version: int | None = None
+    request_id: str | None = None
+    error: str | None = None
+    digest: str | None = None
+    feed: str | None = None
+    sequence: int | None = None
+
+
+@dataclass(slots=True)
+class ChainHead:
+    """The last link, and how far the chain has taken up the feed."""
+
+    position: int
+    hash: str
+    feed: str | None = None
+    sequence: int = 0
+
+
+def evolve_chain(head: ChainHead | None, link: Link, stamp: Stamp) -> ChainHead:
+    if link.sequence is not None:
+        return ChainHead(link.position, link.hash, link.feed, link.sequence)
+    if head is None:
+        return ChainHead(link.position, link.hash)
+    return ChainHead(link.position, link.hash, head.feed, head.sequence)
+
+
+def _tags(link: Link) -> Mapping[str, str | None]:
+    namespace, key = link.namespace, link.key
+    return {
+        "actor": link.actor,
+        "operation": link.operation,
+        "scope": None if namespace is None else scope_of(namespace),
+        "place": None if namespace is None or key is None else place_of(namespace, key),
+    }
+
+
+CHAIN: Final = Entity(
+    name="audit",
+    head=ChainHead,
+    record=Link,
+    evolve=evolve_chain,
+    announce=lambda record, stamp: (),
+    indexed=lambda head: {},
+    position=lambda link: link.position,
+    tag_fields=("actor", "operation", "scope", "place"),
+    tags=_tags,
+    snapshot_every=1_000,
+)

@@ -1,0 +1,228 @@
+"""A memory: every version is a record that holds all of it, and the head is the newest one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from hivemem_contracts.identifiers import derived_id, format_microseconds
+from hivemem_contracts.limits import SUBJECT_BYTES
+from hivemem_contracts.subjects import Address, change_subject
+from hivemem_memory.entities.places import namespace_and_key, scope_of
+from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
+
+ANNOUNCED_AS: Final[Mapping[str, str]] = {
+    "put": "put",
+    "patch": "put",
+    "fork": "put",
+    "import": "put",
+    "delete": "deleted",
+    "expire": "deleted",
+    "restore": "restored",
+}
+
+
+@dataclass(slots=True)
+class MemoryRecord:
+    """One version, all of it; times are microseconds since 1970. A deletion holds no value.
+
+    Nobody changes one: it is not frozen because one is made for every write, and freezing takes seven times as long.
+    `created_at` is None in the version that creates: its own time is not known before it is committed. `erased_at` is
+    when the life before this one was erased, in the first version after that.
+    """
+
+    operation: str
+    value: Any
+    memory_type: str
+    metadata: dict[str, Any]
+    digest: str
+    created_by: str
+    created_at: int | None = None
+    deleted: bool = False
+    importance: float | None = None
+    valid_from: int | None = None
+    valid_to: int | None = None
+    expires_at: int | None = None
+    source: dict[str, Any] | None = None
+    copied_from: dict[str, Any] | None = None
+    erased_at: int | None = None
+
+
+@dataclass(slots=True)
+class MemoryHead:
+    """The newest version. Where it is deleted, `value` is still what it was before, for a restore. `erased_at` is when
+    the key was erased for the last time: nothing from before may come back."""
+
+    version: int
+    scope: str
+    value: Any
+    memory_type: str
+    metadata: dict[str, Any]
+    digest: str
+    created_by: str
+    created_at: int
+    updated_by: str
+    updated_at: int
+    deleted: bool = False
+    importance: float | None = None
+    valid_from: int | None = None
+    valid_to: int | None = None
+    expires_at: int | None = None
+    source: dict[str, Any] | None = None
+    copied_from: dict[str, Any] | None = None
+    erased_at: int | None = None
+
+
+def evolve_memory(head: MemoryHead | None, record: MemoryRecord, stamp: Stamp) -> MemoryHead:
+    """The record is the head. Only what a deletion took away, and the last erasure, are known from the head before."""
+    erased_at = record.erased_at
+    if erased_at is None and head is not None:
+        erased_at = head.erased_at
+    return MemoryHead(
+        stamp.version,
+        scope_of(namespace_and_key(stamp.id)[0]),
+        head.value if record.deleted and head is not None else record.value,
+        record.memory_type,
+        record.metadata,
+        record.digest,
+        record.created_by,
+        stamp.at if record.created_at is None else record.created_at,
+        stamp.actor,
+        stamp.at,
+        record.deleted,
+        record.importance,
+        record.valid_from,
+        record.valid_to,
+        record.expires_at,
+        record.source,
+        record.copied_from,
+        erased_at,
+    )
+
+
+def digest_of(record: MemoryRecord) -> str:
+    """SHA-256 over what a version says: not over who wrote it, when, or which version it is."""
+    said = {
+        "deleted": record.deleted,
+        "expires_at": record.expires_at,
+        "importance": record.importance,
+        "memory_type": record.memory_type,
+        "metadata": record.metadata,
+        "source": record.source,
+        "valid_from": record.valid_from,
+        "valid_to": record.valid_to,
+        "value": record.value,
+    }
+    return sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def version_fields(record: MemoryRecord, stamp: Stamp) -> dict[str, Any]:
+    """A version as it travels, on the feed and in answers."""
+    namespace, key = namespace_and_key(stamp.id)
+    at = format_microseconds(stamp.at)
+    return {
+        "namespace": namespace,
+        "key": key,
+        "value": record.value,
+        "memory_type": record.memory_type,
+        "version": stamp.version,
+        "deleted": record.deleted,
+        "metadata": record.metadata,
+        "importance": record.importance,
+        "valid_from": _moment(record.valid_from),
+        "valid_to": _moment(record.valid_to),
+        "expires_at": _moment(record.expires_at),
+        "source": record.source,
+        "copied_from": record.copied_from,
+        "digest": record.digest,
+        "created_by": record.created_by,
+        "updated_by": stamp.actor,
+        "created_at": at if record.created_at is None else format_microseconds(record.created_at),
+        "updated_at": at,
+    }
+
+
+def _moment(at: int | None) -> str | None:
+    return None if at is None else format_microseconds(at)
+
+
+def announce_memory(record: MemoryRecord, stamp: Stamp) -> tuple[Announcement, ...]:
+    namespace, key = namespace_and_key(stamp.id)
+    return (
+        Announcement(
+            "memory",
+            ANNOUNCED_AS[record.operation],
+            memory_address(namespace, key),
+            namespace,
+            stamp.version,
+            stamp.version - 1 or None,
+            version_fields(record, stamp),
+            key,
+        ),
+    )
+
+
+def announce_erased(stamp: Stamp) -> tuple[Announcement, ...]:
+    """Its receipt follows from who erased it and why, so that any worker can finish another's announcement."""
+    namespace, key = namespace_and_key(stamp.id)
+    receipt = None if stamp.cause is None else receipt_id(stamp.tenant, stamp.actor, stamp.cause)
+    previous = stamp.version - 1
+    value = {"receipt": receipt}
+    address = memory_address(namespace, key)
+    return (Announcement("memory", "erased", address, namespace, stamp.version, previous, value, key),)
+
+
+def memory_address(namespace: str, key: str | None) -> Address:
+    return Address(tuple(namespace.split(":")), key)
+
+
+_ESCAPED_CHARACTER_BYTES: Final = 12
+_SURELY_FITS: Final = (SUBJECT_BYTES - 64) // _ESCAPED_CHARACTER_BYTES
+
+
+def require_announceable(tenant: str, namespace: str, key: str) -> None:
+    """Raise `TooLarge` for a memory whose changes would have too long a subject: what cannot be told is not kept."""
+    if len(tenant) + len(namespace) + len(key) > _SURELY_FITS:
+        change_subject(tenant, "memory", memory_address(namespace, key))
+
+
+def receipt_id(tenant: str, agent: str, message_id: str) -> str:
+    return derived_id("erasure", tenant, agent, message_id)
+
+
+def _index_memory(head: MemoryHead) -> Mapping[str, Scalar]:
+    return {
+        "version": head.version,
+        "deleted": head.deleted,
+        "live": not head.deleted,
+        "memory_type": head.memory_type,
+        "created_by": head.created_by,
+        "scope": head.scope,
+        "updated_at": head.updated_at,
+        "expires_at": None if head.deleted else head.expires_at,
+    }
+
+
+MEMORY: Final = Entity(
+    name="memory",
+    head=MemoryHead,
+    record=MemoryRecord,
+    evolve=evolve_memory,
+    announce=announce_memory,
+    announce_erased=announce_erased,
+    indexed=_index_memory,
+    indexes=(
+        Index("current", (), None, covering=("version", "deleted", "updated_at", "memory_type", "created_by")),
+        Index("live", (), None, only="live"),
+        Index("type", ("memory_type",), None, only="live"),
+        Index("creator", ("created_by",), None, only="live", covering=("memory_type",)),
+        # These two know the deleted ones as well: who asks for them may want the newest first.
+        Index("update", (), "updated_at"),
+        Index("scope_update", ("scope",), "updated_at"),
+        Index("type_update", ("memory_type",), "updated_at", only="live"),
+        Index("expiry", (), "expires_at"),
+    ),
+    snapshot_every=1,
+)

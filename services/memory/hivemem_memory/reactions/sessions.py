@@ -1,0 +1,62 @@
+"""What becomes of a session's memories: its temporary ones end with it, and all of them go when it is deleted."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from hivemem_contracts.changes import Change
+from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_memory.decisions.expiring import end_with_session
+from hivemem_memory.endpoints.erasing import SKEW_MICROSECONDS, Eraser
+from hivemem_memory.entities.memories import MEMORY
+from hivemem_memory.entities.places import below
+from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.ledger.port import Ledger, Write
+
+NAME: Final = "sessions"
+SLICE: Final = 100
+
+
+def sessions_reaction(ledger: Ledger, eraser: Eraser) -> Reaction:
+    async def follow(changes: Sequence[ReceivedChange]) -> None:
+        for received in changes:
+            change = received.change
+            if ":" in change.namespace:
+                # A namespace cannot name this session by one segment.
+                continue
+            at = microseconds_from_time(change.at)
+            if change.operation == "status_changed" and _status(change) == "terminated":
+                await end_temporary(ledger, change, at + SKEW_MICROSECONDS)
+            elif change.operation == "deleted":
+                await eraser.erase_session(change.tenant, change.namespace, change.actor, change.cause, at)
+
+    return Reaction(NAME, ("hive.chg.*.session.*",), follow)
+
+
+async def end_temporary(ledger: Ledger, change: Change, latest: int) -> None:
+    """Delete what began no later than that and still lives: done twice, it does nothing more."""
+    low, high = below(f"temp:{change.namespace}")
+    cursor: str | None = None
+    while True:
+        page = await ledger.covered(
+            MEMORY, change.tenant, "live", equals={}, low=low, high=high, cursor=cursor, limit=SLICE
+        )
+        await asyncio.gather(*(ledger.commit(_end(change, found.id, latest)) for found in page.items))
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _end(change: Change, place: str, latest: int) -> Write:
+    return Write(
+        change.tenant,
+        change.actor,
+        MEMORY,
+        place,
+        lambda heads, now: end_with_session(heads, place, latest),
+        cause=change.cause,
+    )
+
+
+def _status(change: Change) -> Any:
+    return cast("dict[str, Any]", change.value).get("status") if isinstance(change.value, dict) else None

@@ -1,0 +1,62 @@
+"""A load on a fleet that is killed meanwhile; then all that it holds is compared with what was acknowledged."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from nats.aio.client import Client
+
+from .asking import connect
+from .fleet import Fleet
+from .journal import Journal
+from .killer import Killer
+from .rest import come_to_rest
+
+SECONDS: Final = float(os.environ.get("HIVEMEM_TEST_CHAOS_SECONDS", "8"))
+LOAD_CONNECTIONS: Final = 3
+FINDINGS_SHOWN: Final = 40
+REST_AND_VERIFICATION_SECONDS: Final = 240
+
+Stopping = Callable[[], bool]
+Load = Callable[[Sequence[Client], Stopping], Awaitable[None]]
+"""Writes until `stopping` says so, and returns when everything that was sent is acknowledged."""
+Verify = Callable[[Client], Awaitable[Sequence[str]]]
+"""Answers what is wrong, each time with the name of the thing and its version."""
+
+
+async def torment(
+    fleet: Fleet, seed: int, journal: Journal, load: Load, verify: Verify, seconds: float = SECONDS
+) -> None:
+    T=[time.monotonic()]
+    killer = await kill_under_load(fleet, seed, journal, load, seconds)
+    T.append(time.monotonic())
+    client = await connect(fleet.nats_url)
+    await come_to_rest(client, fleet)
+    T.append(time.monotonic())
+    findings = [*journal.findings, *killer.findings, *await verify(client)]
+    await client.close()
+    T.append(time.monotonic())
+    print("PHASES", [round(b-a,1) for a,b in zip(T,T[1:])])
+    strikes = ", ".join(f"{name} {count}" for name, count in sorted(killer.strikes.items()))
+    summary = f"{journal.summary()}; {strikes}"
+    print(summary)  # noqa: T201 - shown with -s, and with what failed
+    shown = "\n".join(findings[:FINDINGS_SHOWN])
+    assert not findings, f"{len(findings)} findings with HIVEMEM_TEST_SEED={seed} after {summary}:\n{shown}"
+    assert journal.acknowledged() > 100, "there was hardly any load"
+
+
+async def kill_under_load(fleet: Fleet, seed: int, journal: Journal, load: Load, seconds: float) -> Killer:
+    end = time.monotonic() + seconds
+
+    def stopping() -> bool:
+        return time.monotonic() > end
+
+    killer = Killer(fleet, seed, stopping, journal.acknowledged)
+    clients = [await connect(fleet.nats_url) for _ in range(LOAD_CONNECTIONS)]
+    try:
+        await asyncio.gather(load(clients, stopping), killer.run())
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+    return killer

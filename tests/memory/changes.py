@@ -1,0 +1,54 @@
+"""Changes of another service, told as that service tells them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from nats.aio.client import Client
+
+from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.subjects import Address, change_subject
+
+
+async def tell_session(
+    client: Client,
+    tenant: str,
+    session_id: str,
+    operation: str,
+    value: Any = None,
+    *,
+    version: int = 1,
+    actor: str = "owner",
+    cause: str | None = "m1",
+    at: datetime | None = None,
+) -> None:
+    """A change of a session, on the feed when this returns."""
+    change = Change(
+        entity="session",
+        operation=operation,
+        tenant=tenant,
+        namespace=session_id,
+        version=version,
+        previous_version=version - 1 or None,
+        value=value,
+        actor=actor,
+        cause=cause,
+        at=at or datetime.now(UTC),
+    )
+    address = Address((session_id,))
+    answer = await client.request(
+        change_subject(tenant, "session", address),
+        change.model_dump_json().encode(),
+        timeout=10,
+        headers=change_headers(change, address.tokens),
+    )
+    assert "error" not in orjson.loads(answer.data), answer.data
+
+
+async def terminate(client: Client, tenant: str, session_id: str, **fields: Any) -> None:
+    value = {"status": "terminated", "previous_status": "active", "state_delta": None}
+    await tell_session(client, tenant, session_id, "status_changed", value, **fields)
+
+
+async def delete(client: Client, tenant: str, session_id: str, **fields: Any) -> None:
+    await tell_session(client, tenant, session_id, "deleted", **fields)

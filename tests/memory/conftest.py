@@ -1,0 +1,52 @@
+"""The real worker on a real bus, on each store; one for all tests, each of which has a tenant of its own."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from nats.aio.client import Client
+
+from hivemem_memory.worker import MemorySettings, build
+from hivemem_runtime.worker import Worker
+from hivemem_testing.contract import Server
+from hivemem_testing.stores import STORES
+
+from .hive import Agent, connect
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A worker that runs, and a connection beside it."""
+
+    settings: MemorySettings
+    worker: Worker
+    client: Client
+
+    def agent(self, name: str = "bot") -> Agent:
+        return Agent(self.client, self.worker, f"tenant-{uuid.uuid4().hex[:12]}", name)
+
+
+@pytest.fixture(scope="session", params=STORES)
+def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """The settings of one store, empty at first."""
+    yield from STORES[request.param](request, "memory")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def deployment(store: dict[str, Any], nats_server: Server) -> AsyncIterator[Deployment]:
+    settings = MemorySettings(nats_url=nats_server.url, **store)
+    worker = build(settings)
+    await worker.start()
+    client = await connect(nats_server.url)
+    yield Deployment(settings, worker, client)
+    await client.close()
+    await worker.stop()
+
+
+@pytest.fixture
+def bot(deployment: Deployment) -> Agent:
+    """An agent of a tenant that nobody else has."""
+    return deployment.agent()
