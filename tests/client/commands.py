@@ -19,9 +19,9 @@ async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
 
 
-async def invoke_json(url: str, *words: str) -> Any:
+async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:
     """The one document that a run with `--json` prints."""
-    result = await invoke(url, "--json", *words)
+    result = await invoke(url, "--json", *words, stdin=stdin)
     (line,) = result.stdout.splitlines()
     return orjson.loads(line)
 
@@ -33,6 +33,34 @@ async def start(url: str, *words: str) -> asyncio.subprocess.Process:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+
+
+async def in_a_terminal(url: str, *words: str) -> str:
+    """All that a run shows on a terminal, with its control sequences."""
+    ours, theirs = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
+        env={**os.environ, **WIDE, "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = await asyncio.to_thread(_until_closed, ours)
+    assert await process.wait() == 0, shown
+    return shown
+
+
+def _until_closed(terminal: int) -> str:
+    shown = b""
+    try:
+        while part := os.read(terminal, 65_536):
+            shown += part
+    except OSError:  # how Linux says that nobody has the other end any more
+        pass
+    finally:
+        os.close(terminal)
+    return shown.decode()
 
 
 async def next_line(process: asyncio.subprocess.Process) -> str:

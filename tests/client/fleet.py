@@ -15,11 +15,11 @@ from nats.micro.request import Request
 from nats.micro.service import Service
 from pydantic import BaseModel
 
+from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
-from hivemem_contracts.sessions.operations import SESSIONS
 from hivemem_contracts.sessions.replies import Appended
 from hivemem_contracts.streams import CHANGES, DEAD, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT, INGEST, MESSAGE_ID
 from hivemem_contracts.subjects import Address, change_subject
@@ -52,12 +52,13 @@ def appended(asked: Asked) -> Appended:
 
 @dataclass
 class Fleet:
-    """One worker of the sessions service, and a hand on the streams."""
+    """One worker of each service, and a hand on the streams. `answers` are those of the sessions service by the name of
+    the operation, and those of the others by their full name."""
 
     client: Client
     asked: list[Asked] = field(default_factory=list[Asked])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
-    service: Service | None = None
+    services: list[Service] = field(default_factory=list[Service])
     health: dict[str, Any] = field(default_factory=lambda: {"ready": True})
     left: bool = False
 
@@ -72,14 +73,20 @@ class Fleet:
         self.left = True
 
     async def serve(self, version: str = "0.1.0") -> None:
-        """Answer every operation of the sessions service: appends by themselves, the others as `answers` says."""
+        """Answer every operation: appends to sessions by themselves, the others as `answers` says."""
         self.answers.setdefault("append", appended)
-        self.service = await add_service(
-            self.client, name="sessions", version=version, metadata={"product": "hivemem"}, stats_handler=self._stats
-        )
-        for operation in SESSIONS:
-            subject = f"hive.req.*.*.sessions.{operation.name}"
-            await self.service.add_endpoint(name=operation.name, subject=subject, handler=self._handler(operation))
+        for contract in SERVICES:
+            service = await add_service(
+                self.client,
+                name=contract.name,
+                version=version,
+                metadata={"product": "hivemem"},
+                stats_handler=self._stats,
+            )
+            self.services.append(service)
+            for operation in contract:
+                subject = f"hive.req.*.*.{operation.full_name}"
+                await service.add_endpoint(name=operation.name, subject=subject, handler=self._handler(operation))
         await self.client.flush()
 
     async def listen(self, subject: str) -> Callable[[], Awaitable[list[bytes]]]:
@@ -100,8 +107,8 @@ class Fleet:
         return so_far
 
     async def leave(self) -> None:
-        assert self.service is not None
-        await self.service.stop()
+        for service in self.services:
+            await service.stop()
         await self.client.flush()
 
     def _stats(self, _: object) -> dict[str, Any]:
@@ -111,7 +118,8 @@ class Fleet:
         async def handle(request: Request) -> None:
             asked = Asked(request.subject, request.headers or {}, orjson.loads(request.data or b"{}"))
             self.asked.append(asked)
-            answer = self.answers[operation.name](asked)
+            name = operation.name if operation.service == "sessions" else operation.full_name
+            answer = self.answers[name](asked)
             if isinstance(answer, HiveError):
                 await request.respond_error(str(answer.code), answer.detail, orjson.dumps(answer.body()))
             elif isinstance(answer, bytes):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hivemem.cli import checks
+from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.sessions.replies import SessionPage
 from hivemem_contracts.streams import CHANGES, DEAD, INGEST
 from hivemem_testing.contract import Server
@@ -36,7 +37,7 @@ async def test_a_healthy_fleet_passes_every_check(shared_server: Server, fleet: 
     assert "✓" in result.stdout
     assert document["healthy"] is True
     assert {check["outcome"] for check in document["checks"]} == {"ok"}
-    assert len(document["checks"]) == 9
+    assert len(document["checks"]) == 8 + len(SERVICES)
 
 
 async def test_a_missing_stream_and_a_different_one_are_found(shared_server: Server, fleet: Fleet) -> None:

@@ -3,7 +3,15 @@
 import pytest
 
 import hivemem
-from hivemem_contracts.streams import DEAD, DEAD_BODY_OMITTED, DEAD_ERROR, DEAD_SUBJECT, INGEST, MESSAGE_ID
+from hivemem_contracts.streams import (
+    DEAD,
+    DEAD_BODY_OMITTED,
+    DEAD_ERROR,
+    DEAD_MESSAGE_ID,
+    DEAD_SUBJECT,
+    INGEST,
+    MESSAGE_ID,
+)
 
 from .fleet import Fleet
 
@@ -84,6 +92,8 @@ async def test_a_replay_that_the_bus_takes_for_a_duplicate_gets_an_id_of_its_own
 
     assert receipt.message_id == "m1-replay-1"
     assert len(await fleet.stored(INGEST)) == 2
+    message = await fleet.client.request(f"$JS.API.DIRECT.GET.{INGEST}", b'{"seq":2}')
+    assert (message.headers or {})[DEAD_MESSAGE_ID] == "m1", "so that what was done of it is not done twice"
 
 
 async def test_a_letter_that_is_no_command_is_not_replayed(hive: hivemem.Hive, fleet: Fleet) -> None:

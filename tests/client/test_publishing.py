@@ -74,9 +74,15 @@ async def test_a_repetition_with_the_same_id_is_kept_once(hive: hivemem.Hive, fl
     assert first.sequence == second.sequence == third.sequence
 
 
-async def test_what_only_reads_cannot_be_published(hive: hivemem.Hive) -> None:
-    with pytest.raises(hivemem.InvalidRequest, match="only reads"):
-        await hive.publish("sessions.get", {"session_id": "s1"})
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [("sessions.get", {"session_id": "s1"}), ("memory.lease", {"namespace": "user:alice", "ttl_ms": 1_000})],
+)
+async def test_what_is_all_about_its_answer_cannot_be_published(
+    hive: hivemem.Hive, operation: str, body: dict[str, object]
+) -> None:
+    with pytest.raises(hivemem.InvalidRequest, match="can only be requested"):
+        await hive.publish(operation, body)
 
 
 async def test_a_route_that_is_not_that_of_the_body_is_refused(hive: hivemem.Hive) -> None:

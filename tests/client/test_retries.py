@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nats.errors
@@ -10,6 +11,7 @@ import pytest
 
 import hivemem
 from hivemem_contracts.errors import HiveError
+from hivemem_contracts.memory.replies import LeaseGranted
 from hivemem_contracts.sessions.replies import Appended
 from hivemem_testing.contract import Server
 from hivemem_testing.process import ProcessServer
@@ -239,3 +241,17 @@ async def test_a_last_try_cut_short_does_not_hide_what_was_answered(hive: hiveme
         await hive.with_options(timeout_seconds=0.3).sessions.append(session_id="s1", event=NOTE)
 
     assert len(fleet.asked) == 2
+
+
+async def test_what_a_request_waits_by_itself_comes_on_top_of_the_deadline(hive: hivemem.Hive, fleet: Fleet) -> None:
+    granted = LeaseGranted(token=1, expires_at=datetime(2026, 1, 31, tzinfo=UTC))
+    fleet.answers["memory.lease"] = lambda asked: granted if len(fleet.asked) == 5 else None
+    hurried = hive.with_options(timeout_seconds=0.2, attempt_seconds=0.1)
+
+    reply = await hurried.memory.lease(namespace="user:alice", ttl_ms=1_000, wait_ms=5_000)
+    fleet.asked.clear()
+    with pytest.raises(hivemem.Unavailable):
+        await hurried.memory.lease(namespace="user:alice", ttl_ms=1_000)
+
+    assert reply == granted
+    assert len({asked.message_id for asked in fleet.asked}) == 1

@@ -96,8 +96,9 @@ class DeadLetters:
     async def replay(self, sequence: int) -> Receipt:
         """Publish the original bytes to the original subject again, and discard the dead letter.
 
-        It keeps its message id, so a command that had been carried out after all is not carried out twice. Where the
-        bus still holds that id for a duplicate, `-replay-<sequence>` is added to it. If it fails again, it is a dead
+        It keeps its message id, so a command that had been carried out after all, or in part, is not carried out twice.
+        Where the bus still holds that id for a duplicate, `-replay-<sequence>` is added to it, and a header tells the
+        worker the one that it had. If it fails again, it is a dead
         letter again. Raises `NotFound`, `InvalidRequest` where it is no command or its body was not kept, `Overloaded`
         and `Unavailable`; repeating is safe.
         """
@@ -117,7 +118,11 @@ class DeadLetters:
         command = Prepared(f"dead letter {sequence}", letter.subject, letter.data, headers, letter.route)
         receipt = await publish_prepared(self._connection, command, self._options)
         if receipt.duplicate:
-            renamed = {**headers, MESSAGE_ID: f"{letter.message_id}-replay-{sequence}"}
+            renamed = {
+                **headers,
+                MESSAGE_ID: f"{letter.message_id}-replay-{sequence}",
+                DEAD_MESSAGE_ID: letter.message_id,
+            }
             receipt = await publish_prepared(self._connection, replace(command, headers=renamed), self._options)
         await self._delete(sequence)
         return receipt

@@ -13,7 +13,7 @@ class CallOptions:
     """What holds for one call."""
 
     timeout_seconds: float = 15.0
-    """The deadline of the whole call, with all its tries."""
+    """The deadline of the whole call, with all its tries. What a request asks to wait (`wait_ms`) comes on top."""
 
     attempt_seconds: float = 5.0
     """How long one try waits for its answer before the same request is sent again."""

@@ -127,8 +127,8 @@ def prepare(
         operation = find_operation(what)
     else:
         body, route, message_id, operation = fields, None, what.message_id, what.operation
-    if not operation.writes:
-        raise InvalidRequest(f"operation: {operation.full_name} only reads, so it is requested", field="operation")
+    if not operation.durable:
+        raise InvalidRequest(f"operation: {operation.full_name} can only be requested", field="operation")
     options = commands.options
     headers = write_headers(message_id or options.message_id, options)
     model = build_body(operation, body)

@@ -15,6 +15,9 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
+NULL: Final = object()
+"""An explicit null, where leaving a field out means something else."""
+
 _PLAIN: Final[dict[Any, type]] = {str: str, int: int, float: float, bool: bool, datetime: str}
 
 
@@ -31,7 +34,10 @@ def values_of(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any
         if value is None:
             continue
         kinds = _kinds(field.annotation)
-        values[name] = value if _plain(kinds) else read_json(value, _flag(name), text_too=str in kinds)
+        if value is NULL or (value == "null" and datetime in kinds):
+            values[name] = None
+        else:
+            values[name] = value if _plain(kinds) else read_json(value, _flag(name, field), text_too=str in kinds)
     return values
 
 
@@ -64,14 +70,21 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     ]
     if not field.is_required() and field.default not in (None, False) and field.default_factory is None:
         notes.append(f"{field.default} if left out.")
-    flags = [f"{_flag(name)}/--no-{_flag(name)[2:]}"] if kind is bool else [_flag(name)]
-    info = typer.Option(*flags, help=escape(" ".join(note for note in notes if note)), show_default=False)
+    flag = _flag(name, field)
+    flags = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
+    text = escape(" ".join(note for note in notes if note))
+    parser = _number_or_null if kind is float and not field.is_required() else None
+    info = typer.Option(*flags, help=text, show_default=False, parser=parser, metavar="<float>" if parser else None)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if field.is_required() else None,
         annotation=Annotated[kind if field.is_required() else kind | None, info],
     )
+
+
+def _number_or_null(text: str) -> Any:
+    return NULL if text == "null" else float(text)
 
 
 def _description(own: str | None, annotation: Any) -> str:
@@ -83,8 +96,9 @@ def _description(own: str | None, annotation: Any) -> str:
     return next(filter(None, found), "") or next(filter(None, (_description(None, member) for member in members)), "")
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def _flag(name: str, field: FieldInfo) -> str:
+    """By the field's word on the wire, where Python has another for it."""
+    return "--" + (field.serialization_alias or name).replace("_", "-")
 
 
 def _plain(kinds: Collection[Any]) -> type | None:

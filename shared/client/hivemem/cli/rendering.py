@@ -1,9 +1,10 @@
 """How results are shown: tables for people, JSON for programs. Works for every reply, whatever its fields are."""
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import orjson
 from pydantic import BaseModel
@@ -13,16 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 from hivemem_contracts.identifiers import format_time
+from hivemem_contracts.memory.models import Difference
 
 LONGEST_CELL: Final = 2_000
 READABLE_CELL: Final = 30
-COLUMN_GAP: Final = 2
+COLUMN_GAP: Final = 3
+SHORT_DIGEST: Final = 12
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
-def print_json(value: Any) -> None:
-    """One document on one line."""
-    sys.stdout.write(orjson.dumps(value, default=_plain).decode() + "\n")
-    sys.stdout.flush()
+def print_json(value: Any, file: TextIO | None = None) -> None:
+    """One document on one line, of standard output unless another file is named."""
+    target = sys.stdout if file is None else file
+    target.write(orjson.dumps(value, default=_plain).decode() + "\n")
+    target.flush()
 
 
 def _plain(value: Any) -> Any:
@@ -41,7 +47,7 @@ def print_model(model: BaseModel, more: str = "") -> None:
     console = Console()
     fields = {name: getattr(model, name) for name in type(model).model_fields}
     cursor = fields.pop("cursor", None)
-    lists = {name: value for name, value in fields.items() if _is_rows(value)}
+    lists = {name: value for name, value in fields.items() if _is_list_of(value, BaseModel)}
     nested = {name: value for name, value in fields.items() if isinstance(value, BaseModel)}
     plain = {name: value for name, value in fields.items() if name not in lists and name not in nested}
     for inner in nested.values():
@@ -68,43 +74,75 @@ def pairs(fields: Mapping[str, Any]) -> Table:
 def print_rows(rows: Sequence[BaseModel | Mapping[str, Any]], title: str | None = None) -> None:
     """A table, one row an object, with the columns that hold anything.
 
-    Where the window is too narrow, columns of times and then of nested values are left out, and named below.
+    Where the window is too narrow, what is the same in all rows is said once below, and so is what had to be left out:
+    digests, times, ids that come with others, and then nested values.
     """
     console = Console()
     objects = [_fields(row) for row in rows]
     names = list(dict.fromkeys(name for fields in objects for name in fields))
     columns = {name: [fields.get(name) for fields in objects] for name in names}
     columns = {name: values for name, values in columns.items() if any(_filled(value) for value in values)}
-    dropped = _dropped(columns, console.width)
+    same = _same(columns, console.width)
+    kept = {name: values for name, values in columns.items() if name not in same}
+    dropped = _dropped(kept, console.width)
     shown = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    kept = {name: values for name, values in columns.items() if name not in dropped}
+    kept = {name: values for name, values in kept.items() if name not in dropped}
     for name in kept:
         shown.add_column(name, overflow="fold")
     for row in zip(*kept.values(), strict=True):
         shown.add_row(*[cell(value, short=True) for value in row])
     console.print(shown if objects else Text("none" if title is None else f"{title}: none"))
+    if same:
+        told = ", ".join(f"{name} {text}" for name, text in same.items())
+        console.print(Text(f"in all of them: {told}", style="bright_black"))
     if dropped:
         console.print(Text(f"left out: {', '.join(dropped)} (--json shows all)", style="bright_black"))
 
 
-def _dropped(columns: Mapping[str, list[Any]], width: int) -> list[str]:
+def _breadth(name: str, values: Sequence[Any]) -> int:
+    longest = max(len(line) for value in values for line in text_of(value, short=True).split("\n"))
+    return max(len(name), min(longest, READABLE_CELL)) + COLUMN_GAP
+
+
+def _excess(columns: Mapping[str, Sequence[Any]], width: int) -> int:
+    return sum(_breadth(name, values) for name, values in columns.items()) - width
+
+
+def _same(columns: Mapping[str, Sequence[Any]], width: int) -> dict[str, str]:
+    """What needs no column, where there is too little room: short texts that stand in every row."""
+    if _excess(columns, width) <= 0:
+        return {}
+    texts = {name: {text_of(value, short=True) for value in values} for name, values in columns.items()}
+    same = {name: next(iter(found)) for name, found in texts.items() if len(found) == 1 and len(columns[name]) > 1}
+    return {name: text for name, text in same.items() if len(text) <= READABLE_CELL}
+
+
+def _dropped(columns: Mapping[str, Sequence[Any]], width: int) -> list[str]:
     """What does not fit, the least readable first."""
 
-    def breadth(name: str) -> int:
-        longest = max(len(text_of(value, short=True)) for value in columns[name])
-        return max(len(name), min(longest, READABLE_CELL)) + COLUMN_GAP
+    def of(kind: Callable[[Any], bool]) -> list[str]:
+        return [name for name, values in columns.items() if any(kind(value) for value in values)]
 
-    def of(kind: Any) -> list[str]:
-        return [name for name, values in columns.items() if any(isinstance(value, kind) for value in values)]
-
-    left = sum(breadth(name) for name in columns) - width
+    times = of(lambda value: isinstance(value, datetime))
+    ids = [name for name in of(_is_id) if name != next(iter(columns))]
+    whole = of(lambda value: isinstance(value, BaseModel))
+    nested = of(lambda value: isinstance(value, (dict, list)))
+    left = _excess(columns, width)
     dropped: list[str] = []
-    for name in [*reversed(of(datetime)), *reversed(of((dict, list, BaseModel)))]:
+    for name in [*of(_is_digest), *times[:-1], *reversed(ids), *times[-1:], *reversed(whole), *reversed(nested)]:
         if left <= 0:
             break
         dropped.append(name)
-        left -= breadth(name)
+        left -= _breadth(name, columns[name])
     return dropped
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and _ULID.fullmatch(value) is not None
 
 
 def _fields(row: BaseModel | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -117,25 +155,36 @@ def cell(value: Any, *, short: bool = False) -> Text:
 
 
 def text_of(value: Any, *, short: bool = False) -> str:
-    """Words for a value; `short` times have no more than seconds."""
+    """Words for a value; `short` times have no more than seconds, and digests no more than their beginning."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
+        return f"{value[:SHORT_DIGEST]}…" if short and _is_digest(value) else value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}" if short else format_time(value)
+    if value and _is_list_of(value, Difference):
+        return "\n".join(map(_difference, value))
     return orjson.dumps(value, default=_plain).decode()
+
+
+def _difference(difference: Difference) -> str:
+    """Such as `~ /a 1 → 2`, `+ /b [1]`, `- /c "text"`."""
+    before, after = text_of([difference.before])[1:-1], text_of([difference.after])[1:-1]
+    sign, what = {"added": ("+", after), "removed": ("-", before), "changed": ("~", f"{before} → {after}")}[
+        difference.change
+    ]
+    return " ".join(filter(None, (sign, difference.path, what)))
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}… ({len(text)} characters; --json shows all)"
 
 
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, BaseModel) for item in value)  # pyright: ignore[reportUnknownVariableType]  # any list may come
+def _is_list_of(value: Any, kind: type[BaseModel]) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)  # pyright: ignore[reportUnknownVariableType]  # any list may come
 
 
 def _filled(value: Any) -> bool:
-    return value is not None and value not in ({}, [], "")
+    return value is not None and value is not False and value not in ({}, [], "")

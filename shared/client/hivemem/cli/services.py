@@ -1,4 +1,4 @@
-"""One subcommand an operation, made from the registry: nothing about an operation is written here."""
+"""One subcommand an operation, made from the registry, but for those that are more than one request."""
 
 import inspect
 from collections.abc import Callable
@@ -10,8 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from hivemem.cli.fields import options_of, values_of
+from hivemem.cli.files import COMMANDS as FILE_COMMANDS
+from hivemem.cli.places import OperationCommand
 from hivemem.cli.rendering import pairs, print_json, print_model
 from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.transfer import export_command, import_command
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.operations import AnyOperation, ServiceContract
 
@@ -25,6 +28,13 @@ Durable = Annotated[
 Route = Annotated[str | None, typer.Option(help="With --durable: commands of one route stay in order.")]
 
 
+OWN: dict[str, Callable[..., None]] = {"memory.export": export_command, "memory.import": import_command}
+"""Operations whose pages make up one file."""
+
+MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS}
+"""What a service has beside its operations: several of them make up one step."""
+
+
 def service_app(name: str) -> typer.Typer:
     """The subcommands of a service."""
     contract = next(service for service in SERVICES if service.name == name)
@@ -33,14 +43,20 @@ def service_app(name: str) -> typer.Typer:
     )
     for operation in contract:
         _add(app, contract, operation)
+    for word, command in MORE.get(name, {}).items():
+        app.command(word)(command)
     return app
 
 
 def _add(app: typer.Typer, contract: ServiceContract, operation: AnyOperation) -> None:
     word = operation.name.replace("_", "-")
+    own = OWN.get(operation.full_name)
+    if own is not None:
+        app.command(word)(own)
+        return
     errors = ", ".join(error.__name__ for error in operation.errors)
     text = escape(operation.summary) + (f"\n\nFails with {errors}." if errors else "")
-    app.command(word, help=text)(_command(operation, f"hivemem {contract.name} {word}"))
+    app.command(word, cls=OperationCommand, help=text)(_command(operation, f"hivemem {contract.name} {word}"))
 
 
 def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
@@ -54,7 +70,9 @@ def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
 
     own: dict[str, Any] = {"json": Json}
     if operation.writes:
-        own |= {"message_id": MessageId, "durable": Durable}
+        own["message_id"] = MessageId
+    if operation.durable:
+        own["durable"] = Durable
         if operation.route is None:
             own["route"] = Route
     options = [

@@ -22,6 +22,7 @@ _HINTS: Final = {
     "InvalidRequest": "see --help of the subcommand for what it takes",
     "AlreadyExists": "choose another id, or leave it out for a fresh one",
     "RevisionConflict": "somebody wrote in between: read again, and repeat with the revision that you find",
+    "LeaseHeld": "wait in line for it with `hivemem memory lease … --wait-ms`",
     "Overloaded": "try again in a moment",
     "Internal": "the worker's log says what happened",
 }
