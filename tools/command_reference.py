@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 import typer
 
 from hivemem.cli.app import app
+from hivemem.cli.places import OperationCommand, place_name
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 NAME: Final = "hivemem"
@@ -57,10 +58,14 @@ def _sections(group: Any, words: str) -> Iterator[str]:
             yield from _sections(command, full)
             continue
         arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-        usage = " ".join([full, *(_argument(parameter) for parameter in arguments)])
+        usage = " ".join([full, *(_argument(parameter) for parameter in arguments), *_places(command)])
         yield f"### `{usage}`"
         yield _ESCAPED_MARKUP.sub("", command.help).replace("\n\n", "\n").strip()
         yield from _table(arguments + _options(command, leave_out=_TOLD_ONCE | _COMPLETION))
+
+
+def _places(command: Any) -> list[str]:
+    return [place_name(option) for option in command.places()] if isinstance(command, OperationCommand) else []
 
 
 def _argument(parameter: Any) -> str:
@@ -81,11 +86,17 @@ def _table(parameters: list[Any]) -> Iterator[str]:
         yield "\n".join(["| option | takes | |", "|---|---|---|", *map(_row, parameters)])
 
 
+def _word(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return " or ".join(f"`{choice}`" for choice in get_args(annotation))
+    return _WORDS[annotation]
+
+
 def _row(parameter: Any) -> str:
     is_argument = parameter.param_type_name == "argument"
     names = [_argument(parameter)] if is_argument else [*parameter.opts, *parameter.secondary_opts]
     is_flag = not is_argument and parameter.is_flag
-    takes = [] if is_flag else [_WORDS[parameter.type_descriptor.annotation]]
+    takes = [] if is_flag else [_word(parameter.type_descriptor.annotation)]
     if parameter.required:
         takes.append("required")
     elif parameter.default not in (None, False):

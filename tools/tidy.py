@@ -29,7 +29,7 @@ WORKER_FOLDERS = {"adapters", "decisions", "endpoints", "entities", "reactions"}
 NOT_A_WORKER = "embedded"
 
 BUCKETS = re.compile(r"(?:^|_)(?:utils?|commons?|helpers?|bases?|managers?|misc)$")
-LEDGER_ADAPTER = re.compile(r"hivemem_runtime\.ledger\.(?:sqlite|mongo)(?:\.|$)")
+LEDGER_ADAPTER = re.compile(r"hivemem_runtime\.ledger\.(?:mongo|opening|sqlite)(?:\.|$)")
 
 # What no committed line holds, and what to do instead. The brackets keep a pattern from finding itself.
 UNWANTED_TEXT = [

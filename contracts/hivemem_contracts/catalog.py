@@ -2,10 +2,14 @@
 
 from typing import Final
 
+from hivemem_contracts.artifacts import changes as artifacts
+from hivemem_contracts.artifacts.operations import ARTIFACTS
 from hivemem_contracts.changes import ChangeKind
+from hivemem_contracts.memory import changes as memory
+from hivemem_contracts.memory.operations import MEMORY
 from hivemem_contracts.operations import ServiceContract
 from hivemem_contracts.sessions import changes as sessions
 from hivemem_contracts.sessions.operations import SESSIONS
 
-SERVICES: Final[tuple[ServiceContract, ...]] = (SESSIONS,)
-CHANGES: Final[tuple[ChangeKind, ...]] = sessions.CHANGES
+SERVICES: Final[tuple[ServiceContract, ...]] = (SESSIONS, MEMORY, ARTIFACTS)
+CHANGES: Final[tuple[ChangeKind, ...]] = (*sessions.CHANGES, *memory.CHANGES, *artifacts.CHANGES)

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND_TIMEOUT_SECONDS = 120.0
 BUILD_TIMEOUT_SECONDS = 900.0
 LOG_LINES_SHOWN = 60
+WORKERS = ("artifacts", "memory", "sessions")
 INSTALLED = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
 STATUS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8222/status', timeout=5).read().decode())"
 
@@ -43,10 +44,11 @@ class Project:
         self.compose("build", timeout_seconds=BUILD_TIMEOUT_SECONDS)
         return time.monotonic() - started
 
-    def up(self, *, sessions: int) -> float:
-        """Return when everything is healthy, with the seconds that it took."""
+    def up(self, **replicas: int) -> float:
+        """Return when everything is healthy, with the seconds that it took. Each worker that is not named has one."""
         started = time.monotonic()
-        self.compose("up", "--detach", "--no-build", "--no-recreate", "--wait", "--scale", f"sessions={sessions}")
+        scales = [option for name, count in replicas.items() for option in ("--scale", f"{name}={count}")]
+        self.compose("up", "--detach", "--no-build", "--no-recreate", "--wait", *scales)
         return time.monotonic() - started
 
     def down(self, *, volumes: bool) -> None:
@@ -74,7 +76,7 @@ class Project:
 
     def logs(self) -> str:
         """The last lines of the workers and of the bus between them."""
-        return self.compose("logs", "--no-color", "--tail", str(LOG_LINES_SHOWN), "sessions", "nats")
+        return self.compose("logs", "--no-color", "--tail", str(LOG_LINES_SHOWN), *WORKERS, "nats")
 
     def _run(self, arguments: list[str], timeout_seconds: float) -> str:
         # Whoever runs the tests may have set these for a fleet of their own.

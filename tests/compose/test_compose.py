@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from hivemem_contracts.streams import CHANGES
 
 from .load import ASKER, PUBLISHER, Load
-from .project import ROOT, Project
+from .project import ROOT, WORKERS, Project
 from .reading import Announced, appends_answered, commands_waiting, dead_letters, events_of, feed, messages_in
 
 pytestmark = [
@@ -45,15 +45,16 @@ def test_everything_comes_up_healthy_and_only_the_bus_is_reachable_on_loopback(p
     found = project.inspect(project.containers())
 
     services = sorted(container["Config"]["Labels"]["com.docker.compose.service"] for container in found)
-    assert services == ["minio", "mongo", "nats", "qdrant", "sessions", "sessions", "sessions"]
+    assert services == sorted(["minio", "mongo", "nats", "qdrant", *WORKERS * 3])
     assert {container["State"]["Health"]["Status"] for container in found} == {"healthy"}
     assert {container["HostConfig"]["RestartPolicy"]["Name"] for container in found} == {"unless-stopped"}
     published = [binding for container in found for binding in bindings(container)]
     assert published == [{"HostIp": "127.0.0.1", "HostPort": str(project.nats_port)}]
 
 
-def test_a_worker_runs_without_rights_on_a_root_that_it_cannot_write(project: Project) -> None:
-    for container in project.containers("sessions"):
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_worker_runs_without_rights_on_a_root_that_it_cannot_write(project: Project, worker: str) -> None:
+    for container in project.containers(worker):
         (found,) = project.inspect([container])
         assert found["HostConfig"]["ReadonlyRootfs"] is True
         assert found["Config"]["StopSignal"] == "SIGTERM"
@@ -64,11 +65,12 @@ def test_a_worker_runs_without_rights_on_a_root_that_it_cannot_write(project: Pr
         assert fields["NoNewPrivs"] == "1"
 
 
-def test_an_image_holds_what_its_worker_needs_as_the_lock_names_it_and_no_more(project: Project) -> None:
-    installed = project.installed(project.containers("sessions")[0])
+@pytest.mark.parametrize("worker", WORKERS)
+def test_an_image_holds_what_its_worker_needs_as_the_lock_names_it_and_no_more(project: Project, worker: str) -> None:
+    installed = project.installed(project.containers(worker)[0])
 
     ours = {name for name in installed if name.startswith("hivemem")}
-    assert ours == {"hivemem-contracts", "hivemem-runtime", "hivemem-sessions"}
+    assert ours == {"hivemem-contracts", "hivemem-runtime", f"hivemem-{worker}"}
     assert installed.keys() & {"pip", "pytest", "rich", "typer", "uv", "uv-build"} == set()
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     pins = set(re.findall(r"^([a-z0-9-]+==[^ ;]+)", lock, re.MULTILINE))

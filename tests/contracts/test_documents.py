@@ -164,11 +164,14 @@ def test_the_asyncapi_document_has_every_operation(asyncapi: dict[str, Any]) -> 
             address = asyncapi["channels"][name]["address"]
             assert address == f"hive.req.{{tenant}}.{{agent}}.{name}"
             assert asyncapi["operations"][name]["reply"]["channel"] == {"$ref": f"#/channels/{name}.reply"}
-            if operation.writes:
+            if operation.durable:
                 expected.add(f"{name}.durable")
                 address = asyncapi["channels"][f"{name}.durable"]["address"]
                 assert address == f"hive.in.{{tenant}}.{{agent}}.{name}.{{route}}"
-    assert set(asyncapi["operations"]) == expected
+    raw = {"artifacts.chunk": "{member}.{upload_id}", "artifacts.read": "{session_id}.{name}.{version}"}
+    for name, place in raw.items():
+        assert asyncapi["channels"][name]["address"] == f"hive.req.{{tenant}}.{{agent}}.{name}.{place}"
+    assert set(asyncapi["operations"]) == expected | set(raw)
 
 
 def test_every_channel_explains_the_parameters_of_its_address(asyncapi: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ from pydantic import BaseModel
 import command_reference
 from hivemem import CallOptions
 from hivemem.feed_errors import FeedError
+from hivemem.leases import LeaseLost
+from hivemem_artifacts.worker import ArtifactsSettings
 from hivemem_contracts.errors import ALL_ERRORS
 from hivemem_contracts.sessions.models import Status
 from hivemem_embedded.command import up
@@ -48,7 +50,7 @@ def test_operations_lists_every_setting_with_its_default() -> None:
     for variables, defaults, *_ in rows(OPERATIONS, _VARIABLE):
         values = codes(defaults) or [defaults]
         told |= dict(zip(codes(variables), values, strict=True))
-    assert told == settings_of(SessionsSettings, PREFIX)
+    assert told == settings_of(SessionsSettings, PREFIX) | settings_of(ArtifactsSettings, PREFIX)
 
 
 def test_operations_lists_every_option_of_up_with_its_default() -> None:
@@ -79,7 +81,7 @@ def test_the_sessions_page_has_the_table_of_statuses() -> None:
 
 def test_the_page_about_failing_has_every_error() -> None:
     told = {(codes(name)[0], int(code)) for name, code, *_ in rows(FAILING, re.compile(r"`[A-Z]\w+`$"))}
-    assert told == {(error.__name__, error.code) for error in (*ALL_ERRORS, *FeedError.__subclasses__())}
+    assert told == {(error.__name__, error.code) for error in (*ALL_ERRORS, LeaseLost, *FeedError.__subclasses__())}
 
 
 def test_the_client_page_has_the_options_of_a_call_with_their_defaults() -> None:

@@ -1,5 +1,6 @@
 """One request of an agent, without any retry: who said that it is ready answers."""
 
+from base64 import b64decode, b64encode
 from typing import Any, cast
 
 import nats
@@ -8,11 +9,11 @@ import orjson
 ANSWER_SECONDS = 5.0
 
 
-async def ask(url: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+async def ask(url: str, operation: str, body: dict[str, Any], service: str = "sessions") -> dict[str, Any]:
     client = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]  # its options are untyped
     try:
         reply = await client.request(
-            f"hive.req.acme.bot.sessions.{operation}", orjson.dumps(body), timeout=ANSWER_SECONDS
+            f"hive.req.acme.bot.{service}.{operation}", orjson.dumps(body), timeout=ANSWER_SECONDS
         )
     finally:
         await client.close()
@@ -28,6 +29,27 @@ async def append_event(url: str, session: str, number: int) -> None:
     event = {"type": "note", "content": number}
     answer = await ask(url, "append", {"session_id": session, "event": event, "state_delta": {"last": number}})
     assert answer.get("sequence") == number, answer
+
+
+async def remember(url: str, key: str, value: object) -> int:
+    """The version that it has."""
+    answer = await ask(url, "put", {"namespace": "user:alice", "key": key, "value": value}, "memory")
+    return int(answer["version"])
+
+
+async def remembered(url: str, key: str) -> Any:
+    return (await ask(url, "get", {"namespace": "user:alice", "key": key}, "memory"))["value"]
+
+
+async def save(url: str, name: str, data: bytes) -> int:
+    """The version that it has."""
+    body = {"session_id": "s1", "name": name, "data_base64": b64encode(data).decode()}
+    return int((await ask(url, "save", body, "artifacts"))["version"])
+
+
+async def saved(url: str, name: str) -> bytes:
+    found = await ask(url, "get", {"session_id": "s1", "name": name}, "artifacts")
+    return b64decode(found["data_base64"])
 
 
 async def contents(url: str, session: str) -> list[int]:

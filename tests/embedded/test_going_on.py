@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from .asking import append_event, contents, create_session
+from .asking import append_event, contents, create_session, remember, remembered, save, saved
 from .conftest import StartUp
 from .up import Up, eventually
 
@@ -20,10 +20,16 @@ async def test_everything_is_there_after_a_restart(start_up: StartUp) -> None:
     await create_session(up.nats, "s1")
     for number in range(1, EVENTS + 1):
         await append_event(up.nats, "s1", number)
+    assert await remember(up.nats, "k", {"n": 1}) == 1
+    assert await save(up.nats, "a.txt", b"one") == 1
     assert up.stop() == 0
     again = start_up().ready()
     assert await contents(again.nats, "s1") == list(range(1, EVENTS + 1))
     await append_event(again.nats, "s1", EVENTS + 1)
+    assert await remembered(again.nats, "k") == {"n": 1}
+    assert await remember(again.nats, "k", 2) == 2
+    assert await saved(again.nats, "a.txt") == b"one"
+    assert await save(again.nats, "a.txt", b"two") == 2
 
 
 async def test_everything_is_there_after_kill_9_and_each_next_one_starts(start_up: StartUp) -> None:
@@ -33,9 +39,14 @@ async def test_everything_is_there_after_kill_9_and_each_next_one_starts(start_u
         if number == 0:
             await create_session(up.nats, "s1")
         assert await contents(up.nats, "s1") == list(range(1, number + 1))
+        if number:
+            assert await remembered(up.nats, "k") == number
+            assert await saved(up.nats, "a.txt") == b"%d" % number
         for _ in range(5):
             number += 1
             await append_event(up.nats, "s1", number)
+            assert await remember(up.nats, "k", number) == number
+            assert await save(up.nats, "a.txt", b"%d" % number) == number
         up.kill()
 
 
@@ -62,7 +73,11 @@ def test_health_pages(start_up: StartUp) -> None:
     for path in ("/readyz", "/status"):
         code, body = page(up.http, path)
         assert (code, body["ready"]) == (200, True)
-        assert body["workers"]["sessions"]["store_ready"] is True
+        assert {name: worker["store_ready"] for name, worker in body["workers"].items()} == {
+            "artifacts": True,
+            "memory": True,
+            "sessions": True,
+        }
     code, body = page(up.http, "/nothing")
     assert code == 404
     assert "/readyz" in body["error"]

@@ -71,10 +71,11 @@ def test_a_folder_that_cannot_be_made(start_up: StartUp, tmp_path: Path, below: 
     assert str(in_the_way) in refusal(start_up(data=in_the_way / below))
 
 
-def test_a_store_that_is_none(start_up: StartUp, tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["memory.db", "sessions.db"])
+def test_a_store_that_is_none(start_up: StartUp, tmp_path: Path, file: str) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    (data / "sessions.db").write_bytes(b"something else altogether " * 1000)
+    (data / file).write_bytes(b"something else altogether " * 1000)
     up = start_up()
     assert "not a database" in refusal(up)
     pid_file = data / "nats" / "pid"

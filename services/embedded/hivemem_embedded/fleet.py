@@ -1,17 +1,23 @@
 """The whole fleet in one process: a nats-server, every worker on SQLite, health over HTTP, all under one folder."""
 
+import asyncio
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, NamedTuple
 
 import structlog
 
+from hivemem_artifacts.worker import ArtifactsSettings
+from hivemem_artifacts.worker import build as build_artifacts
 from hivemem_embedded.nats_server import HOST, NatsServer
+from hivemem_memory.worker import MemorySettings
+from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.health import HealthServer
-from hivemem_runtime.settings import load
+from hivemem_runtime.settings import WorkerSettings, load
 from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings
 from hivemem_sessions.worker import build as build_sessions
@@ -20,6 +26,20 @@ log = structlog.get_logger("hivemem.fleet")
 
 DEFAULT_NATS_PORT: Final = 4222
 DEFAULT_HTTP_PORT: Final = 8222
+
+
+class Kind(NamedTuple):
+    """A kind of worker: what it reads from the environment, and how it is built from that."""
+
+    settings: type[WorkerSettings]
+    build: Callable[[Any], Worker]
+
+
+KINDS: Final = (
+    Kind(SessionsSettings, build_sessions),
+    Kind(MemorySettings, build_memory),
+    Kind(ArtifactsSettings, build_artifacts),
+)
 
 
 class FolderInUse(Exception):
@@ -56,14 +76,18 @@ class Fleet:
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _take(self._data)
         await self._nats.start()
-        settings = load(
-            SessionsSettings, nats_url=self._nats.url, store="sqlite", data=self._data, http_port=self._http_port
-        )
-        for worker in (build_sessions(settings),):
-            await worker.start()
-            self._workers.append(worker)
+        await self._start_workers()
         self._health = HealthServer(HOST, self._http_port, {worker.name: worker.probe for worker in self._workers})
         return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
+
+    async def _start_workers(self) -> None:
+        """All at once: most of a start is waiting. Raises what keeps the first one from starting, if any cannot."""
+        settings = [kind.settings for kind in KINDS]
+        given = {"nats_url": self._nats.url, "store": "sqlite", "data": self._data, "http_port": self._http_port}
+        self._workers = [kind.build(load(kind.settings, settings, **given)) for kind in KINDS]
+        results = await asyncio.gather(*(worker.start() for worker in self._workers), return_exceptions=True)
+        for error in filter(None, results):
+            raise error
 
     async def _serve_health(self, health: HealthServer) -> str:
         try:

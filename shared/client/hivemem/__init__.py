@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hivemem.artifacts import OpenArtifact as OpenArtifact
     from hivemem.cursor import Cursor as Cursor
     from hivemem.dead import DeadLetter as DeadLetter
     from hivemem.dead import DeadLetters as DeadLetters
@@ -30,9 +31,16 @@ if TYPE_CHECKING:
     from hivemem.feed_errors import UnreadableChange as UnreadableChange
     from hivemem.hive import Hive as Hive
     from hivemem.hive import connect as connect
+    from hivemem.importing import Imported as Imported
+    from hivemem.leases import Lease as Lease
+    from hivemem.leases import LeaseLost as LeaseLost
     from hivemem.options import CallOptions as CallOptions
     from hivemem.publishing import Pipeline as Pipeline
     from hivemem.publishing import Receipt as Receipt
+    from hivemem.transfer import Exported as Exported
+    from hivemem.transfer import Progress as Progress
+    from hivemem_contracts.artifacts.models import Artifact as Artifact
+    from hivemem_contracts.artifacts.models import Upload as Upload
     from hivemem_contracts.changes import Change as Change
     from hivemem_contracts.errors import AlreadyExists as AlreadyExists
     from hivemem_contracts.errors import Forbidden as Forbidden
@@ -47,6 +55,16 @@ if TYPE_CHECKING:
     from hivemem_contracts.errors import TooLarge as TooLarge
     from hivemem_contracts.errors import Unavailable as Unavailable
     from hivemem_contracts.identifiers import new_id as new_id
+    from hivemem_contracts.memory.models import AuditEntry as AuditEntry
+    from hivemem_contracts.memory.models import Difference as Difference
+    from hivemem_contracts.memory.models import ErasureReceipt as ErasureReceipt
+    from hivemem_contracts.memory.models import LeaseClaim as LeaseClaim
+    from hivemem_contracts.memory.models import Memory as Memory
+    from hivemem_contracts.memory.models import MemoryKey as MemoryKey
+    from hivemem_contracts.memory.models import MemoryVersion as MemoryVersion
+    from hivemem_contracts.memory.models import Source as Source
+    from hivemem_contracts.memory.requests import ImportedMemory as ImportedMemory
+    from hivemem_contracts.memory.requests import PutMemory as PutMemory
     from hivemem_contracts.sessions.models import Event as Event
     from hivemem_contracts.sessions.models import Machine as Machine
     from hivemem_contracts.sessions.models import MachineState as MachineState
@@ -58,13 +76,18 @@ if TYPE_CHECKING:
     from hivemem_contracts.sessions.requests import AppendEvent as AppendEvent
 
 _HOMES = {
+    "hivemem.artifacts": ("OpenArtifact",),
     "hivemem.cursor": ("Cursor",),
     "hivemem.dead": ("DeadLetter", "DeadLetters", "DeadPage"),
     "hivemem.feed": ("Feed", "Received", "prefix"),
     "hivemem.feed_errors": ("FeedError", "FeedRecreated", "FeedTruncated", "UnreadableChange"),
     "hivemem.hive": ("Hive", "connect"),
+    "hivemem.importing": ("Imported",),
+    "hivemem.leases": ("Lease", "LeaseLost"),
     "hivemem.options": ("CallOptions",),
     "hivemem.publishing": ("Pipeline", "Receipt"),
+    "hivemem.transfer": ("Exported", "Progress"),
+    "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),
     "hivemem_contracts.changes": ("Change",),
     "hivemem_contracts.errors": (
         "AlreadyExists",
@@ -81,6 +104,17 @@ _HOMES = {
         "Unavailable",
     ),
     "hivemem_contracts.identifiers": ("new_id",),
+    "hivemem_contracts.memory.models": (
+        "AuditEntry",
+        "Difference",
+        "ErasureReceipt",
+        "LeaseClaim",
+        "Memory",
+        "MemoryKey",
+        "MemoryVersion",
+        "Source",
+    ),
+    "hivemem_contracts.memory.requests": ("ImportedMemory", "PutMemory"),
     "hivemem_contracts.sessions.models": (
         "Event",
         "Machine",

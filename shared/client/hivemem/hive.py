@@ -1,18 +1,22 @@
 """The client: what an agent holds to use the fleet."""
 
 import dataclasses
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack, cast, overload
+from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
 
 import pydantic
 from pydantic import BaseModel
 
+from hivemem.artifacts import Artifacts, OpenArtifact
 from hivemem.calling import ask
 from hivemem.connection import Connection, inbox_prefix
 from hivemem.dead import DeadLetters
 from hivemem.feed import Feed
+from hivemem.importing import Existing, Imported, import_from
+from hivemem.leases import Lease
+from hivemem.lines import FilePath
 from hivemem.methods import BoundCommand
 from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
 from hivemem.publishing import (
@@ -27,7 +31,8 @@ from hivemem.publishing import (
     publish_prepared,
     write_headers,
 )
-from hivemem.services import Sessions
+from hivemem.services import Memory, Sessions
+from hivemem.transfer import Exported, Progress, export_lines, export_to
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
 from hivemem_contracts.subjects import request_subject
@@ -58,6 +63,8 @@ class Hive:
         self.agent = agent
         self.options = options
         self.sessions = Sessions(self)
+        self.memory = Memory(self)
+        self.artifacts = Artifacts(self)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> "Hive":
@@ -79,6 +86,9 @@ class Hive:
             subject = request_subject(self.tenant, self.agent, operation.service, operation.name)
             self._subjects[operation] = subject
         options = self.options
+        wait_ms = getattr(body, "wait_ms", 0)
+        if wait_ms:
+            options = dataclasses.replace(options, timeout_seconds=options.timeout_seconds + wait_ms / 1_000)
         headers: dict[str, str] | None = None
         if operation.writes:
             headers = write_headers(options.message_id, options)
@@ -132,6 +142,60 @@ class Hive:
         raised.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
+
+    def lease(
+        self, namespace: str, key: str | None = None, *, ttl_seconds: float = 30.0, wait_seconds: float = 60.0
+    ) -> Lease:
+        """Hold the lease on a namespace, or on one of its keys, while a block runs.
+
+        `async with hive.lease("project:rome", wait_seconds=10) as lease:` waits in line for at most so long, renews the
+        lease by itself and releases it at the end; writes that must not happen without it are given `lease.claim`.
+        Raises `LeaseHeld` where it is not granted in time. What crashes holds it for `ttl_seconds` more at most.
+        """
+        return Lease(self, namespace, key, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
+
+    def export(self, prefix: str, *, as_of: datetime | None = None) -> AsyncIterator[str]:
+        """What lives at and below a prefix, as lines of JSON: a header, and then a line for each memory.
+
+        All as of one moment, now if none is given, whatever is written meanwhile; a page at a time.
+        """
+        return export_lines(self, prefix, as_of)
+
+    async def export_to(
+        self,
+        target: FilePath | IO[bytes],
+        prefix: str,
+        *,
+        as_of: datetime | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Exported:
+        """`export` into a file: one that is open for bytes, or one that is named and takes its name once it is whole.
+
+        `progress` is called now and then. Raises `OSError` where the file cannot be written.
+        """
+        return await export_to(self, target, prefix, as_of, progress)
+
+    async def import_from(
+        self,
+        source: FilePath | IO[bytes] | AsyncIterable[str],
+        *,
+        existing: Existing = "update",
+        after_line: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Imported:
+        """Put the lines of an export: of a file, or of another fleet's `export`.
+
+        What says the same already stays as it is, so an import may be repeated; what says something else is updated, or
+        kept with `existing="keep"`. A line that is refused is counted and told, and the others go on. Where the fleet
+        cannot be reached any more the error's context has `through_line`: `after_line` goes on from there. Raises
+        `InvalidRequest` for what is no export, and `OSError` where the file cannot be read.
+        """
+        return await import_from(self, source, existing, after_line, progress)
+
+    async def open(self, url: str) -> OpenArtifact:
+        """What a `hive://` URL names, such as the `url` of an artifact, with its bytes to be read. Raises `NotFound`,
+        `InvalidRequest` and, for a URL of another tenant, `Forbidden`."""
+        return await self.artifacts.open(url)
 
     @property
     def dead(self) -> DeadLetters:

@@ -1,6 +1,8 @@
 """The services of the fleet. Each line is an operation; its fields, reply and errors stand in the registry."""
 
 from hivemem.methods import Command, Query, ServiceMethods
+from hivemem_contracts.artifacts import operations as artifacts
+from hivemem_contracts.memory import operations as memory
 from hivemem_contracts.sessions import operations as sessions
 
 
@@ -22,3 +24,48 @@ class Sessions(ServiceMethods):
     list = Query(sessions.LIST)
     machine_put = Command(sessions.MACHINE_PUT)
     machine_get = Query(sessions.MACHINE_GET)
+
+
+class Memory(ServiceMethods):
+    """Memories: versioned values in namespaces, with history, leases and an audit."""
+
+    put = Command(memory.PUT)
+    patch = Command(memory.PATCH)
+    put_batch = Command(memory.PUT_BATCH)
+    get = Query(memory.GET)
+    get_many = Query(memory.GET_MANY)
+    delete = Command(memory.DELETE)
+    restore = Command(memory.RESTORE)
+    history = Query(memory.HISTORY)
+    list = Query(memory.LIST)
+    count = Query(memory.COUNT)
+    snapshot = Query(memory.SNAPSHOT)
+    diff = Query(memory.DIFF)
+    fork = Command(memory.FORK)
+    lease = Command(memory.LEASE)
+    renew = Command(memory.RENEW)
+    release = Command(memory.RELEASE)
+    audit = Query(memory.AUDIT)
+    audit_verify = Query(memory.AUDIT_VERIFY)
+    erase = Command(memory.ERASE)
+    erasure = Query(memory.ERASURE)
+    erase_confirm = Command(memory.ERASE_CONFIRM)
+    export = Query(memory.EXPORT)
+    import_ = Command(memory.IMPORT)
+
+
+class Artifacts(ServiceMethods):
+    """Artifacts: files of a session, versioned, of any size."""
+
+    save = Command(artifacts.SAVE)
+    begin = Command(artifacts.BEGIN)
+    resume = Command(artifacts.RESUME)
+    commit = Command(artifacts.COMMIT)
+    abort = Command(artifacts.ABORT)
+    get = Query(artifacts.GET)
+    stat = Query(artifacts.STAT)
+    list = Query(artifacts.LIST)
+    versions = Query(artifacts.VERSIONS)
+    delete = Command(artifacts.DELETE)
+    manifest = Query(artifacts.MANIFEST)
+    gc = Command(artifacts.GC)

@@ -11,7 +11,11 @@ from typer.core import TyperCommand, TyperGroup
 from hivemem.cli.settings import Settings
 from hivemem.options import DEFAULT_TENANT, DEFAULT_URL
 
-SERVICES = {"sessions": "Sessions: events and state, statuses, state machines."}
+SERVICES = {
+    "sessions": "Sessions: events and state, statuses, state machines.",
+    "memory": "Memories: versioned values in namespaces, with history, leases and an audit.",
+    "artifacts": "Artifacts: files of a session, versioned, of any size.",
+}
 """The services, with their summaries as in the registry, which takes a while to import."""
 
 TOPICS = {

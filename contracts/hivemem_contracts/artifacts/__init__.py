@@ -1,0 +1,1 @@
+"""The artifacts service: files of a session, versioned, of any size."""

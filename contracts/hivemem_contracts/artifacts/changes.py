@@ -1,0 +1,13 @@
+"""What the artifacts service announces, and what each change carries as its value."""
+
+from typing import Final
+
+from hivemem_contracts.artifacts.models import Artifact
+from hivemem_contracts.changes import ChangeKind
+
+_ARTIFACT: Final = ("session_id", "name")
+
+CHANGES: Final[tuple[ChangeKind, ...]] = (
+    ChangeKind("artifact", "saved", Artifact, "A version of a file was saved.", _ARTIFACT, keyed=True),
+    ChangeKind("artifact", "deleted", None, "A file was removed with all its versions.", _ARTIFACT, keyed=True),
+)

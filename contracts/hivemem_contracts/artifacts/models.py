@@ -1,0 +1,68 @@
+"""What an artifact is made of, as it travels."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from hivemem_contracts.identifiers import Time
+from hivemem_contracts.limits import ARTIFACT_DATA_CHARACTERS, ARTIFACT_METADATA_BYTES
+from hivemem_contracts.model import ReplyBody
+from hivemem_contracts.sizes import MaxBytes
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
+ContentType = Annotated[str, StringConstraints(max_length=255, pattern=rf"^{_TOKEN}/{_TOKEN}(?:; ?[!-~][ -~]*)?$")]
+"""Such as `text/plain; charset=utf-8`."""
+
+ArtifactMetadata = Annotated[dict[str, JsonValue], MaxBytes(ARTIFACT_METADATA_BYTES)]
+Base64 = Annotated[str, MaxBytes(ARTIFACT_DATA_CHARACTERS + 2)]
+"""Bytes in standard base64, with padding."""
+
+Size = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class Artifact(ReplyBody):
+    """One version of a file."""
+
+    artifact_id: str = Field(description="The same for all versions of a name in a session.")
+    session_id: str
+    name: str
+    version: int = Field(description="Counts the saves of this name, without a gap.")
+    size: int
+    sha256: str = Field(description="Of its bytes, in hexadecimal.")
+    content_type: str = Field(description="What the bytes say, else what was said, else what the name suggests.")
+    metadata: ArtifactMetadata
+    url: str = Field(description="`hive://<tenant>/<session>/<name>?version=N`; the client resolves it.")
+    created_by: str
+    created_at: Time
+
+
+class ManifestEntry(ReplyBody):
+    """The newest version of a name."""
+
+    name: str
+    url: str
+    timestamp: Time
+    size: int
+    sha256: str
+    version: int
+    content_type: str
+
+
+UploadStatus = Literal["open", "committed", "aborted"]
+
+
+class Upload(ReplyBody):
+    """An upload under way, and where to go on with it."""
+
+    upload_id: str
+    session_id: str
+    name: str
+    status: UploadStatus
+    chunk_subject: str = Field(description="Where chunks go, each as a request; `resume` answers a new one.")
+    chunk_bytes: int = Field(description="The size of every chunk but the last.")
+    next_chunk: int = Field(description="The first chunk that is not there yet.")
+    expires_at: Time = Field(description="When it is given up, with all that was sent; every chunk puts it off.")
+    stored: bool = Field(description="True where these bytes are there already: commit without sending them.")
+    put_url: str | None = Field(default=None, description="Where to put the whole by HTTP, where that was asked for.")
+    artifact: Artifact | None = Field(default=None, description="What it became, if it is committed.")

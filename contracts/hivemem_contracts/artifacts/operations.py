@@ -1,0 +1,124 @@
+"""Each operation of the artifacts service, declared once."""
+
+from typing import Final
+
+from hivemem_contracts.artifacts import replies, requests
+from hivemem_contracts.artifacts.models import Artifact, Upload
+from hivemem_contracts.errors import NotFound, TooLarge
+from hivemem_contracts.operations import Operation, ServiceContract
+
+NAME: Final = "artifacts"
+
+SAVE = Operation(
+    NAME,
+    "save",
+    requests.SaveArtifact,
+    Artifact,
+    summary="Save a small file as the next version of its name.",
+    writes=True,
+    route="session_id",
+    errors=(TooLarge,),
+)
+BEGIN = Operation(
+    NAME,
+    "begin",
+    requests.BeginUpload,
+    Upload,
+    summary="Begin to upload a file of any size.",
+    writes=True,
+    durable=False,
+    errors=(TooLarge,),
+)
+RESUME = Operation(
+    NAME,
+    "resume",
+    requests.ResumeUpload,
+    Upload,
+    summary="Go on with an upload, at whichever worker there is.",
+    writes=True,
+    durable=False,
+    errors=(NotFound,),
+)
+COMMIT = Operation(
+    NAME,
+    "commit",
+    requests.CommitUpload,
+    Artifact,
+    summary="Make what was uploaded the next version of its name.",
+    writes=True,
+    durable=False,
+    errors=(NotFound, TooLarge),
+)
+ABORT = Operation(
+    NAME,
+    "abort",
+    requests.AbortUpload,
+    replies.UploadAborted,
+    summary="Give an upload up, and remove what was sent.",
+    writes=True,
+    durable=False,
+    errors=(NotFound,),
+)
+GET = Operation(
+    NAME,
+    "get",
+    requests.GetArtifact,
+    replies.ArtifactContent,
+    summary="Read a file: its bytes or a range of them where they fit into one answer, else the way to them.",
+    errors=(NotFound, TooLarge),
+)
+STAT = Operation(
+    NAME,
+    "stat",
+    requests.StatArtifact,
+    Artifact,
+    summary="Read what is known of a file, without its bytes.",
+    errors=(NotFound,),
+)
+LIST = Operation(
+    NAME,
+    "list",
+    requests.ListArtifacts,
+    replies.ArtifactPage,
+    summary="List the files of a session by name, each at its newest version.",
+)
+VERSIONS = Operation(
+    NAME,
+    "versions",
+    requests.ListVersions,
+    replies.ArtifactPage,
+    summary="List the versions of a file, newest first.",
+    errors=(NotFound,),
+)
+DELETE = Operation(
+    NAME,
+    "delete",
+    requests.DeleteArtifact,
+    replies.ArtifactDeleted,
+    summary="Remove a file with all its versions.",
+    writes=True,
+    route="session_id",
+    errors=(NotFound,),
+)
+MANIFEST = Operation(
+    NAME,
+    "manifest",
+    requests.ReadManifest,
+    replies.Manifest,
+    summary="Read the manifest of a session: each file with its URL, time, size, hash and version.",
+)
+GC = Operation(
+    NAME,
+    "gc",
+    requests.CollectGarbage,
+    replies.GarbageCollected,
+    summary="Remove bytes that no file has any more, or say which would be.",
+    writes=True,
+    durable=False,
+)
+
+ARTIFACTS: Final = ServiceContract(
+    NAME,
+    "Artifacts: files of a session, versioned, of any size.",
+    (SAVE, BEGIN, RESUME, COMMIT, ABORT, GET, STAT, LIST, VERSIONS, DELETE, MANIFEST, GC),
+)

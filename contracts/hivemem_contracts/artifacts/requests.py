@@ -1,0 +1,101 @@
+"""The request bodies of the artifacts service, named by what they ask for."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from hivemem_contracts.artifacts.models import ArtifactMetadata, Base64, ContentType, Sha256, Size
+from hivemem_contracts.artifacts.names import ArtifactName
+from hivemem_contracts.fields import Cursor, Limit, Version
+from hivemem_contracts.identifiers import Id
+from hivemem_contracts.limits import ARTIFACT_NAME_BYTES, LIST_DEFAULT, LIST_MAXIMUM
+from hivemem_contracts.model import RequestBody
+
+NamePrefix = Annotated[str, StringConstraints(min_length=1, max_length=ARTIFACT_NAME_BYTES, pattern=r"^[^\p{Cc}]+$")]
+Grace = Annotated[int, Field(ge=0, le=2**31)]
+
+
+class SaveArtifact(RequestBody):
+    """A small file, whole."""
+
+    session_id: Id
+    name: ArtifactName
+    data_base64: Base64 = Field(description="The bytes, at most 512 KiB of them.")
+    content_type: ContentType | None = Field(default=None, description="Where the bytes themselves do not say.")
+    metadata: ArtifactMetadata = Field(default_factory=dict)
+    sha256: Sha256 | None = Field(default=None, description="Refuse bytes that have another.")
+
+
+class BeginUpload(RequestBody):
+    """A file of any size, in chunks or by HTTP."""
+
+    session_id: Id
+    name: ArtifactName
+    size: Size | None = Field(default=None, description="Refuse any other; too large a one is refused right away.")
+    sha256: Sha256 | None = Field(default=None, description="Refuse bytes that have another.")
+    content_type: ContentType | None = Field(default=None, description="Where the bytes themselves do not say.")
+    metadata: ArtifactMetadata = Field(default_factory=dict)
+    presigned: bool = Field(default=False, description="Answer a URL to put the bytes to, instead of chunks.")
+
+
+class ResumeUpload(RequestBody):
+    upload_id: Id
+
+
+class CommitUpload(RequestBody):
+    upload_id: Id
+    sha256: Sha256 | None = Field(default=None, description="Refuse bytes that have another.")
+    size: Size | None = Field(default=None, description="Refuse any other.")
+
+
+class AbortUpload(RequestBody):
+    upload_id: Id
+
+
+class GetArtifact(RequestBody):
+    session_id: Id
+    name: ArtifactName
+    version: Version | None = Field(default=None, description="The newest if left out.")
+    offset: Size | None = Field(default=None, description="The first byte that is wanted.")
+    length: Size | None = Field(default=None, description="How many bytes, at most 512 KiB in one answer.")
+    presigned: bool = Field(default=False, description="Answer a URL to get the bytes from.")
+
+
+class StatArtifact(RequestBody):
+    session_id: Id
+    name: ArtifactName
+    version: Version | None = Field(default=None, description="The newest if left out.")
+
+
+class ListArtifacts(RequestBody):
+    session_id: Id
+    prefix: NamePrefix | None = Field(default=None, description="Only names that begin so.")
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class ListVersions(RequestBody):
+    """Newest first."""
+
+    session_id: Id
+    name: ArtifactName
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class DeleteArtifact(RequestBody):
+    session_id: Id
+    name: ArtifactName
+
+
+class ReadManifest(RequestBody):
+    session_id: Id
+    limit: Limit = LIST_MAXIMUM
+    cursor: Cursor | None = None
+
+
+class CollectGarbage(RequestBody):
+    dry_run: bool = Field(default=False, description="Remove nothing, say what would be.")
+    grace_seconds: Grace | None = Field(
+        default=None, description="Spare what lost its last use more recently; the worker's own setting if left out."
+    )

@@ -1,0 +1,71 @@
+"""The raw subjects on which the bytes of artifacts travel, as AsyncAPI: no operation declares them."""
+
+from typing import Final
+
+from hivemem_contracts.artifacts.chunks import (
+    CHUNK_HEADER,
+    CRC32_HEADER,
+    DURABLE_CHUNKS_HEADER,
+    NEXT_CHUNK_HEADER,
+)
+from hivemem_contracts.documents.schemas import Schema
+
+ADDRESSES: Final = {
+    "artifacts.chunk": "hive.req.{tenant}.{agent}.artifacts.chunk.{member}.{upload_id}",
+    "artifacts.read": "hive.req.{tenant}.{agent}.artifacts.read.{session_id}.{name}.{version}",
+}
+PARAMETERS: Final = {
+    "member": "The worker that has the upload in hand, as `begin` and `resume` answer it.",
+    "upload_id": "The upload, as one token.",
+    "version": "The version of a file.",
+}
+SUMMARIES: Final = {
+    "artifacts.chunk": "Send one chunk of an upload; answered once it is taken.",
+    "artifacts.read": "Ask for one chunk of a file.",
+}
+_NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
+_CRC32: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}$", "description": "CRC-32 of the chunk."}
+_CHUNK: Final[Schema] = {**_NUMBER, "description": "Which chunk, counted from 0."}
+_BYTES: Final[Schema] = {"description": "The bytes of the chunk, as they are."}
+_NOTHING: Final[Schema] = {"description": "Nothing."}
+
+
+def raw_messages() -> Schema:
+    """By their name; contents are bytes, or nothing."""
+    taken: Schema = {
+        NEXT_CHUNK_HEADER: {**_NUMBER, "description": "The first chunk that is not there yet."},
+        DURABLE_CHUNKS_HEADER: {**_NUMBER, "description": "How many chunks outlive the worker."},
+    }
+    asked: Schema = {CHUNK_HEADER: _CHUNK}
+    sent: Schema = {CHUNK_HEADER: _CHUNK, CRC32_HEADER: _CRC32}
+    return {
+        "artifacts.chunk.request": _message(sent, [CHUNK_HEADER], _BYTES),
+        "artifacts.chunk.reply": _message(taken, list(taken), _NOTHING),
+        "artifacts.read.request": _message(asked, [CHUNK_HEADER], _NOTHING),
+        "artifacts.read.reply": _message(sent, list(sent), _BYTES),
+    }
+
+
+def _message(headers: Schema, required: list[str], payload: Schema) -> Schema:
+    return {
+        "headers": {"type": "object", "properties": headers, "required": sorted(required)},
+        "payload": payload,
+        "contentType": "application/octet-stream",
+    }
+
+
+def raw_operations() -> Schema:
+    return {name: _operation(name) for name in ADDRESSES}
+
+
+def _operation(name: str) -> Schema:
+    reply = f"#/channels/{name}.reply"
+    return {
+        "action": "receive",
+        "channel": {"$ref": f"#/channels/{name}"},
+        "summary": SUMMARIES[name],
+        "reply": {
+            "channel": {"$ref": reply},
+            "messages": [{"$ref": f"{reply}/messages/reply"}, {"$ref": f"{reply}/messages/error"}],
+        },
+    }

@@ -1,0 +1,13 @@
+"""A hash that grows with the bytes."""
+
+import hashlib
+from typing import Protocol
+
+
+class Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+def sha256() -> Digest:
+    return hashlib.sha256()

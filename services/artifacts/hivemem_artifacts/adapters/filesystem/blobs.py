@@ -1,0 +1,81 @@
+"""Blobs as files under their names; each call blocks, for a thread of its own."""
+
+import os
+from collections.abc import Generator
+from contextlib import suppress
+
+from hivemem_artifacts.adapters.filesystem.errors import translated
+from hivemem_artifacts.adapters.filesystem.folders import Folder, closing, read_all, write_all
+from hivemem_artifacts.adapters.filesystem.layout import Layout, fresh_name, is_blob, place
+from hivemem_artifacts.adapters.names import checked_blob, is_blob_name
+from hivemem_artifacts.ports import PIECE_BYTES, StoredBlob
+from hivemem_contracts.errors import InvalidRequest, NotFound
+from hivemem_contracts.subjects import decode_token
+
+
+def put_blob(layout: Layout, tenant: str, blob: str, data: bytes) -> None:
+    assert len(data) <= PIECE_BYTES, "more than one piece: stage it"
+    with translated(), layout.shard(tenant, checked_blob(blob), make=True) as shard:
+        if is_blob(shard, blob, len(data)):
+            shard.sync()  # whoever stored it may still be about to
+            return
+        with layout.staging() as staging:
+            draft = fresh_name("put")
+            try:
+                with closing(staging.create(draft)) as descriptor:
+                    write_all(descriptor, data, 0)
+                    os.fsync(descriptor)
+                place(staging, draft, shard, blob, len(data))
+            finally:
+                staging.remove(draft)
+
+
+def read_blob(layout: Layout, tenant: str, blob: str, offset: int, length: int) -> bytes:
+    assert length <= PIECE_BYTES, "more than one piece"
+    with translated():
+        try:
+            with layout.shard(tenant, checked_blob(blob)) as shard, closing(shard.open(blob)) as descriptor:
+                return read_all(descriptor, length, offset)
+        except FileNotFoundError as error:
+            raise NotFound(f"the bytes {blob} are not stored", blob=blob) from error
+
+
+def stat_blob(layout: Layout, tenant: str, blob: str) -> StoredBlob | None:
+    with translated():
+        try:
+            with layout.shard(tenant, checked_blob(blob)) as shard:
+                return _stored(shard, tenant, blob)
+        except FileNotFoundError:
+            return None
+
+
+def delete_blob(layout: Layout, tenant: str, blob: str) -> None:
+    """Not durable at once: a blob that a loss of power brings back is one that nobody knows, and is found as such."""
+    with translated():
+        try:
+            with layout.shard(tenant, checked_blob(blob)) as shard:
+                shard.remove(blob)
+        except FileNotFoundError:
+            return
+
+
+def stored_blobs(layout: Layout) -> Generator[StoredBlob, None, None]:
+    with translated(), layout.tenants() as tenants:
+        for token in tenants.folder_names():
+            with suppress(InvalidRequest), tenants.folder(token) as shards:  # else not a tenant's folder
+                yield from _stored_of(shards, decode_token(token))
+
+
+def _stored_of(shards: Folder, tenant: str) -> Generator[StoredBlob, None, None]:
+    for name in shards.folder_names():
+        with shards.folder(name) as shard:
+            for blob in filter(is_blob_name, shard.names()):
+                if stored := _stored(shard, tenant, blob):
+                    yield stored
+
+
+def _stored(shard: Folder, tenant: str, blob: str) -> StoredBlob | None:
+    status = shard.status(blob)
+    if status is None:
+        return None
+    return StoredBlob(tenant, blob, status.st_size, status.st_mtime_ns // 1_000)

@@ -1,0 +1,99 @@
+"""Where things stand below the root: `blobs/<tenant>/<ab>/<blob>`, `staging/<upload id>/` and the people's view."""
+
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hivemem_artifacts.adapters.filesystem.folders import Folder
+from hivemem_artifacts.adapters.names import checked_upload_id, tenant_name
+
+_BLOBS: Final = "blobs"
+_STAGING: Final = "staging"
+_VIEWS: Final = "artifacts"
+_TENANTS: Final = "tenants"
+_LONE_TENANT: Final = "default"
+"""On a laptop there is no other: people find its sessions without a folder for it between."""
+
+_SHARD_DIGITS: Final = 2
+
+
+class Layout:
+    """Finds the folders of one root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def make(self) -> None:
+        with Folder.root(self._root, make=True) as root:
+            for name in (_BLOBS, _STAGING):
+                root.folder(name, make=True).close()
+
+    @contextmanager
+    def staging(self) -> Generator[Folder]:
+        with Folder.root(self._root) as root, root.folder(_STAGING) as staging:
+            yield staging
+
+    @contextmanager
+    def upload(self, upload_id: str, *, make: bool = False) -> Generator[Folder]:
+        """The folder of what is staged of an upload."""
+        with self.staging() as staging, staging.folder(checked_upload_id(upload_id), make=make) as upload:
+            yield upload
+
+    @contextmanager
+    def tenants(self) -> Generator[Folder]:
+        """The folder that holds a folder of blobs for each tenant."""
+        with Folder.root(self._root) as root, root.folder(_BLOBS) as blobs:
+            yield blobs
+
+    @contextmanager
+    def shard(self, tenant: str, blob: str, *, make: bool = False) -> Generator[Folder]:
+        """The folder where a blob stands."""
+        with self.tenants() as blobs:
+            names = (tenant_name(tenant), blob[:_SHARD_DIGITS])
+            with blobs.within(*names, make=make) as shard:
+                yield shard
+
+    @contextmanager
+    def sessions(self, tenant: str, *, make: bool = False) -> Generator[Folder]:
+        """The folder that holds a folder for people for each session of a tenant."""
+        names = (_VIEWS,) if tenant == _LONE_TENANT else (_TENANTS, tenant_name(tenant), _VIEWS)
+        with Folder.root(self._root) as root, root.within(*names, make=make) as sessions:
+            yield sessions
+
+
+def place(source: Folder, name: str, shard: Folder, blob: str, size: int) -> None:
+    """Give a file, which is durable, its second name as a blob, durable when this returns."""
+    if not _linked(source, name, shard, blob) and not is_blob(shard, blob, size):
+        # Its bytes are not what its name says: they were changed by hand. Or it was deleted just now.
+        source.link(name, source, draft := fresh_name("put"))
+        source.rename(draft, shard, blob)
+    shard.sync()
+
+
+def _linked(source: Folder, name: str, shard: Folder, blob: str) -> bool:
+    try:
+        source.link(name, shard, blob)
+    except FileExistsError:
+        return False
+    return True
+
+
+def is_blob(shard: Folder, blob: str, size: int) -> bool:
+    """Whether the blob stands there; its time becomes now, so that nobody takes it for long forgotten."""
+    status = shard.status(blob)
+    if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != size:
+        return False
+    try:
+        os.utime(blob, dir_fd=shard.descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def fresh_name(kind: str) -> str:
+    """One that nothing has; the kind is for people who wonder what was left behind."""
+    return f"{kind}-{secrets.token_hex(8)}"

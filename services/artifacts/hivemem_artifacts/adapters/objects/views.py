@@ -1,0 +1,37 @@
+"""What people find of a session in an object store: its manifest."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from hivemem_artifacts.adapters.objects.staging import ObjectStaging
+from hivemem_artifacts.ports import NAMES_PER_CALL, PIECE_BYTES, ShownFile
+from hivemem_contracts.errors import HiveError
+
+
+class ObjectView:
+    """Holds the lock of the session, in this process, until it is finished or abandoned."""
+
+    def __init__(self, staging: ObjectStaging, key: str, lock: asyncio.Lock) -> None:
+        self._staging = staging
+        self._key = key
+        self._lock = lock
+        self._open = True
+
+    async def add(self, files: Sequence[ShownFile], manifest: bytes) -> None:
+        assert self._open, "the view is finished"
+        assert len(files) <= NAMES_PER_CALL, "more files than one call takes"
+        for offset in range(0, len(manifest), PIECE_BYTES):
+            await self._staging.append(manifest[offset : offset + PIECE_BYTES])
+
+    async def finish(self) -> None:
+        assert self._open, "the view is finished"
+        await self._staging.write_to(self._key)
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        if self._open:
+            self._open = False
+            self._lock.release()
+            with suppress(HiveError):
+                await self._staging.drop()

@@ -1,0 +1,1 @@
+"""The rules: pure functions from the newest heads, a command and the time to what is appended, or a refusal."""

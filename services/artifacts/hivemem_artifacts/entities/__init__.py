@@ -1,0 +1,10 @@
+"""What the artifacts worker keeps: files, what it knows of their bytes, uploads, deletions under way."""
+
+from typing import Final
+
+from hivemem_artifacts.entities.artifacts import ARTIFACT
+from hivemem_artifacts.entities.blobs import BLOB
+from hivemem_artifacts.entities.deletions import DELETION
+from hivemem_artifacts.entities.uploads import UPLOAD
+
+ENTITIES: Final = (ARTIFACT, BLOB, UPLOAD, DELETION)

@@ -1,0 +1,47 @@
+"""An upload: what was said at its beginning, who takes its chunks, what became of it."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from hivemem_runtime.ledger.entity import Entity, Index
+
+UploadState = Literal["open", "committed", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Head and record alike. `member` is the worker that has the bytes in hand. Once it is committed, `version` is that
+    of the artifact which it became; what has ended is kept until `expires_at`, for whoever asks again."""
+
+    session_id: str
+    name: str
+    begun_at: int
+    expires_at: int
+    chunk_bytes: int
+    member: str
+    size: int | None = None
+    sha256: str | None = None
+    content_type: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    presigned: bool = False
+    state: UploadState = "open"
+    version: int | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.state == "open"
+
+
+UPLOAD: Final = Entity(
+    name="upload",
+    head=Upload,
+    record=Upload,
+    evolve=lambda head, record, stamp: record,
+    announce=lambda record, stamp: (),
+    indexed=lambda upload: {"expires_at": upload.expires_at, "session_id": upload.session_id, "open": upload.open},
+    indexes=(
+        Index("expiry", (), "expires_at"),
+        Index("session", ("session_id",), "expires_at", only="open"),
+    ),
+    snapshot_every=1,
+)

@@ -1,0 +1,89 @@
+"""What becomes of a session's files when the session is deleted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hivemem_artifacts.decisions.uploading import abort_upload
+from hivemem_artifacts.endpoints.chunks import Holding
+from hivemem_artifacts.endpoints.deleting import Deleting
+from hivemem_artifacts.entities.artifacts import ARTIFACT
+from hivemem_artifacts.entities.places import within
+from hivemem_artifacts.entities.uploads import UPLOAD
+from hivemem_artifacts.ports import BlobStore
+from hivemem_contracts.changes import Change
+from hivemem_contracts.errors import NotFound
+from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.ledger.port import Ledger, Write
+
+AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """Deletes what a deleted session had, in the name of who deleted it. What came later belongs to who came later."""
+
+    ledger: Ledger
+    store: BlobStore
+    deleting: Deleting
+    holding: Holding
+
+    async def follow(self, changes: Sequence[ReceivedChange]) -> None:
+        for received in changes:
+            if received.change.operation == "deleted":
+                await self._delete(received.change)
+
+    async def _delete(self, change: Change) -> None:
+        until = microseconds_from_time(change.at)
+        await self._abort_uploads(change, until)
+        low, high = within(change.namespace)
+        cursor: str | None = None
+        while True:
+            page = await self.ledger.find(
+                ARTIFACT, change.tenant, "place", equals={}, low=low, high=high, cursor=cursor, limit=AT_ONCE
+            )
+            for head in page.items:
+                cause = change.cause or f"session:{change.namespace}:{change.version}"
+                try:
+                    await self.deleting.delete_for(
+                        change.tenant, head.id, actor=change.actor, cause=cause, saved_until=until
+                    )
+                except NotFound:
+                    continue  # somebody else has deleted it meanwhile
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _abort_uploads(self, change: Change, until: int) -> None:
+        cursor: str | None = None
+        while True:
+            page = await self.ledger.find(
+                UPLOAD,
+                change.tenant,
+                "session",
+                equals={"session_id": change.namespace},
+                cursor=cursor,
+                limit=AT_ONCE,
+            )
+            for head in page.items:
+                if head.value is not None and head.value.begun_at <= until:
+                    await self._abort_upload(change, head.id)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _abort_upload(self, change: Change, upload_id: str) -> None:
+        kept_until = self.holding.deadline()
+        await self.ledger.commit(
+            Write(
+                change.tenant,
+                change.actor,
+                UPLOAD,
+                upload_id,
+                lambda heads, now: abort_upload(heads, upload_id, now, kept_until=kept_until),
+                cause=change.cause,
+            )
+        )
+        await self.holding.let_go(upload_id)
+        await self.store.discard(upload_id)

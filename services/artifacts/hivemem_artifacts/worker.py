@@ -1,0 +1,97 @@
+"""The artifacts worker, wired: the only place that picks its adapters."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
+from hivemem_artifacts.endpoints import Endpoints, Limits
+from hivemem_artifacts.endpoints.chunks import Holding
+from hivemem_artifacts.endpoints.collecting import Collecting
+from hivemem_artifacts.endpoints.deleting import Deleting
+from hivemem_artifacts.entities import ENTITIES
+from hivemem_artifacts.ports import BlobStore
+from hivemem_artifacts.reactions import reactions
+from hivemem_artifacts.reactions.clock import Clock
+from hivemem_artifacts.reactions.sessions import SessionFiles
+from hivemem_artifacts.reactions.views import Views
+from hivemem_contracts.artifacts.operations import ARTIFACTS
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.limits import ARTIFACT_BYTES
+from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.service import Service
+from hivemem_runtime.settings import SettingsError, WorkerSettings
+from hivemem_runtime.worker import Parts, Worker
+
+
+class ArtifactsSettings(WorkerSettings):
+    blobs: Literal["filesystem", "minio"] = Field(default="filesystem", description="Where bytes are kept.")
+    minio_url: str = Field(default="http://127.0.0.1:9000", description="An object store that speaks S3.")
+    minio_public_url: str = Field(
+        default="", description="Where clients reach it, if they do so elsewhere: presigned URLs lead there."
+    )
+    minio_access_key: str = "hivemem"
+    minio_secret_key: SecretStr = SecretStr("")
+    minio_bucket: str = Field(default="hivemem", pattern=r"^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$")
+    artifact_bytes: int = Field(default=ARTIFACT_BYTES, ge=1, le=ARTIFACT_BYTES, description="The largest file.")
+    upload_seconds: int = Field(
+        default=86_400, ge=1, le=30 * 86_400, description="After so long without a chunk an upload is given up."
+    )
+    gc_seconds: int = Field(
+        default=3_600, ge=1, description="How often unused bytes are collected, and how long they are spared."
+    )
+
+
+def open_store(settings: ArtifactsSettings) -> BlobStore:
+    if settings.blobs == "filesystem":
+        return FilesystemBlobs(settings.data / "artifacts")
+    try:
+        from hivemem_artifacts.adapters.objects import ObjectBlobs  # its client is an extra
+    except ImportError as error:
+        raise SettingsError(
+            f"HIVEMEM_BLOBS=minio needs a client that is not installed: hivemem-artifacts[minio] ({error})"
+        ) from error
+    return ObjectBlobs(
+        settings.minio_url,
+        settings.minio_access_key,
+        settings.minio_secret_key.get_secret_value(),
+        settings.minio_bucket,
+        public_url=settings.minio_public_url or None,
+    )
+
+
+def build(settings: ArtifactsSettings) -> Worker:
+    ledger = open_ledger(settings, ENTITIES, "artifacts")
+    announcer = Announcer(ledger, ENTITIES)
+    store = open_store(settings)
+    largest = min(settings.artifact_bytes, store.largest)
+    upload_seconds = settings.upload_seconds
+    holding = Holding(ledger, store, new_id(), largest=largest, upload_seconds=upload_seconds)
+    service = Service(ARTIFACTS, ledger)
+    deleting = Deleting(ledger, announcer)
+    collecting = Collecting(ledger, store, settings.gc_seconds)
+    endpoints = Endpoints(service, store, holding, deleting, collecting, Limits(largest, upload_seconds))
+    views = Views(ledger, store)
+    clock = Clock(
+        ledger,
+        store,
+        announcer,
+        holding,
+        deleting,
+        collecting,
+        views,
+        upload_seconds=upload_seconds,
+        gc_seconds=settings.gc_seconds,
+    )
+    session_files = SessionFiles(ledger, store, deleting, holding)
+    return Worker(
+        settings,
+        Parts(
+            service,
+            ledger,
+            announcer,
+            reactions=reactions(views, session_files),
+            background=(endpoints, clock),
+        ),
+    )

@@ -1,0 +1,137 @@
+"""`hivemem artifacts upload` and `download`: whole files of any size, with a bar that shows how far it is."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
+
+import typer
+
+from hivemem.cli.fields import read_json
+from hivemem.cli.settings import Json, Settings, run
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
+    from hivemem.uploading import Progress
+    from hivemem_contracts.artifacts.models import Artifact
+
+STANDARD: Final = "-"
+SCHEME: Final = "hive://"
+_PIECE_BYTES: Final = 256 * 1024
+
+
+def upload_command(
+    ctx: typer.Context,
+    session_id: Annotated[str, typer.Argument(help="Whose file it is to be.")],
+    file: Annotated[str, typer.Argument(help="What to send; - is standard input.")],
+    name: Annotated[str | None, typer.Option(help="What it is to be called; as the file itself, if left out.")] = None,
+    content_type: Annotated[str | None, typer.Option(help="Where the bytes themselves do not say.")] = None,
+    metadata: Annotated[str | None, typer.Option(help="JSON, or @FILE.")] = None,
+    presigned: Annotated[bool, typer.Option("--presigned", help="Send it to the object store itself.")] = False,
+    json: Json = False,
+) -> None:
+    """Save a file of any size as the next version of its name."""
+    settings = Settings.of(ctx, json)
+    if name is None and file == STANDARD:
+        raise typer.BadParameter("standard input has no name: give it one", param_hint="--name")
+    fields = None if metadata is None else read_json(metadata, "--metadata")
+
+    async def work(hive: "Hive") -> "Artifact":
+        source = standard_input() if file == STANDARD else Path(file)
+        with shown_progress(f"uploading {name or Path(file).name}") as progress:
+            return await hive.artifacts.upload(
+                session_id,
+                name or Path(file).name,
+                source,
+                content_type=content_type,
+                metadata=cast("dict[str, Any] | None", fields),
+                presigned=presigned,
+                progress=progress,
+            )
+
+    if file != STANDARD and not Path(file).is_file():
+        raise typer.BadParameter(f"{file} is no file that can be read", param_hint="FILE")
+    show(settings, run(settings, work), sys.stdout)
+
+
+def download_command(
+    ctx: typer.Context,
+    place: Annotated[str, typer.Argument(help="A session, or the URL of a file: hive://…")],
+    name: Annotated[str | None, typer.Argument(help="The name of the file, unless its URL is given.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The newest if left out.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where to, here under the last part of its name if left out; - is standard output.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Get a file. It appears once it is whole; what is interrupted goes on where it was."""
+    settings = Settings.of(ctx, json)
+    if (name is None) != place.startswith(SCHEME):
+        raise typer.BadParameter("a session and a name, or a URL alone", param_hint="NAME")
+    target = output or (name or place.partition("?")[0]).rpartition("/")[2]
+
+    async def work(hive: "Hive") -> "Artifact":
+        with shown_progress(f"downloading {target}") as progress:
+            to = sys.stdout.buffer if target == STANDARD else target
+            return await hive.artifacts.download(place, name, to=to, version=version, progress=progress)
+
+    try:
+        artifact = run(settings, work)
+    except OSError as error:
+        _cannot_be_written(target, error)
+    if target == STANDARD:
+        sys.stdout.buffer.flush()
+    show(settings, artifact, sys.stderr if target == STANDARD else sys.stdout)
+
+
+def show(settings: Settings, artifact: "Artifact", told: Any) -> None:
+    if settings.json:
+        from hivemem.cli.rendering import print_json
+
+        print_json(artifact, told)
+    else:
+        size = "1 byte" if artifact.size == 1 else f"{artifact.size:,} bytes"
+        told.write(f"{artifact.url}  {size}  {artifact.content_type}\n")
+
+
+async def standard_input() -> AsyncIterator[bytes]:
+    import asyncio
+
+    while piece := await asyncio.to_thread(sys.stdin.buffer.read, _PIECE_BYTES):
+        yield piece
+
+
+@contextmanager
+def shown_progress(what: str) -> "Generator[Progress | None, None, None]":
+    """A bar on standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _cannot_be_written(name: str, error: OSError) -> NoReturn:
+    if isinstance(error, BrokenPipeError):
+        raise error
+    raise typer.BadParameter(f"{name} cannot be written: {error.strerror or error}", param_hint="--output") from error
+
+
+COMMANDS: Final[dict[str, Callable[..., None]]] = {"upload": upload_command, "download": download_command}

@@ -1,0 +1,32 @@
+"""Every test of the port runs on every kind of store, each time an empty one."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from hivemem_artifacts.ports import BlobStore
+
+from .backends import BACKENDS, Backend
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    yield from BACKENDS[request.param](request)
+
+
+@pytest_asyncio.fixture
+async def store(backend: Backend) -> AsyncIterator[BlobStore]:
+    store = backend.open()
+    await store.check()
+    yield store
+    await store.close()
+
+
+@pytest_asyncio.fixture
+async def other(backend: Backend, store: BlobStore) -> AsyncIterator[BlobStore]:
+    """The same place, as another worker has it."""
+    del store  # it made what is needed there
+    other = backend.open()
+    yield other
+    await other.close()

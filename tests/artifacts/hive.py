@@ -1,0 +1,94 @@
+"""The artifacts service as any program sees it: subjects, headers and JSON over a plain NATS client."""
+
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from zlib import crc32
+
+import orjson
+from nats.aio.msg import Msg
+
+from hivemem_artifacts.endpoints import Endpoints
+from hivemem_artifacts.endpoints.chunks import Holding
+from hivemem_artifacts.endpoints.deleting import Deleting
+from hivemem_artifacts.endpoints.uploading import Uploading
+from hivemem_artifacts.ports import BlobStore
+from hivemem_artifacts.reactions.clock import Clock
+from hivemem_runtime.worker import Worker
+from hivemem_testing import agent
+from hivemem_testing.agent import Body, Refused, Told, connect
+from hivemem_testing.waiting import DEADLINE_SECONDS, eventually
+
+__all__ = ["Agent", "Body", "Inside", "Refused", "Told", "connect", "eventually", "parts_of"]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a worker is made of: to look behind it, and to break it."""
+
+    clock: Clock
+    deleting: Deleting
+    holding: Holding
+    store: BlobStore
+    uploading: Uploading
+
+
+def parts_of(worker: Worker) -> Inside:
+    background = worker._parts.background  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
+    endpoints: Any = next(part for part in background if isinstance(part, Endpoints))
+    clock: Any = next(part for part in background if isinstance(part, Clock))
+    return Inside(clock, clock._deleting, clock._holding, clock._store, endpoints._uploading)
+
+
+class Agent(agent.Agent):
+    """One agent of a tenant of its own. Without a session, `s1` is meant."""
+
+    SERVICE: ClassVar[str] = "artifacts"
+
+    async def save(self, name: str, data: bytes, /, *, id: str | None = None, **fields: Any) -> Body:
+        body = {"session_id": "s1", "name": name, "data_base64": b64encode(data).decode()}
+        return await self.ask("save", body, id=id, **fields)
+
+    async def content(self, name: str, /, **fields: Any) -> bytes:
+        """What `get` answers in itself."""
+        found = await self.ask("get", {"session_id": "s1", "name": name}, **fields)
+        return b64decode(found["data_base64"])
+
+    async def stat(self, name: str, /, **fields: Any) -> Body:
+        return await self.ask("stat", {"session_id": "s1", "name": name}, **fields)
+
+    async def begin(self, name: str, /, *, id: str | None = None, **fields: Any) -> Body:
+        return await self.ask("begin", {"session_id": "s1", "name": name}, id=id, **fields)
+
+    async def chunk(
+        self, upload: Body, index: int, data: bytes, *, crc: bool = True, headers: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        """The headers of the answer. Raises `Refused`."""
+        own = {"Hive-Chunk": str(index), **({"Hive-Chunk-Crc32": f"{crc32(data):08x}"} if crc else {})}
+        return headers_of(await self.raw(upload["chunk_subject"], data, {**own, **(headers or {})}))
+
+    async def raw(self, subject: str, data: bytes, headers: dict[str, str]) -> Msg:
+        return await self.client.request(subject, data, timeout=DEADLINE_SECONDS, headers=headers)
+
+    async def read_chunk(self, content: Body, index: int) -> bytes:
+        message = await self.raw(content["chunk_subject"], b"", {"Hive-Chunk": str(index)})
+        headers_of(message)
+        return message.data
+
+    async def pages(self, operation: str, /, **fields: Any) -> list[Body]:
+        """All items of an operation that answers them page by page."""
+        found: list[Body] = []
+        cursor: str | None = None
+        while True:
+            page = await self.ask(operation, {"session_id": "s1", **fields, **({"cursor": cursor} if cursor else {})})
+            found += page["items"]
+            cursor = page["cursor"]
+            if cursor is None:
+                return found
+
+
+def headers_of(message: Msg) -> dict[str, str]:
+    headers = message.headers or {}
+    if "Nats-Service-Error-Code" in headers:
+        raise Refused(headers, orjson.loads(message.data))
+    return headers
