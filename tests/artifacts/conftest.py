@@ -47,7 +47,7 @@ class Deployment:
     @property
     def folder(self) -> Path:
         """Where its files are, on the filesystem."""
-        return self.settings.data / "artifacts"
+        return self.settings.data
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -45,7 +45,7 @@ class ArtifactsSettings(WorkerSettings):
 
 def open_store(settings: ArtifactsSettings) -> BlobStore:
     if settings.blobs == "filesystem":
-        return FilesystemBlobs(settings.data / "artifacts")
+        return FilesystemBlobs(settings.data)
     try:
         from hivemem_artifacts.adapters.objects import ObjectBlobs  # its client is an extra
     except ImportError as error:
