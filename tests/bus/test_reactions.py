@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import CODE_HEADER, NotFound, Unavailable
 from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT
-from hivemem_runtime.bus import reacting, reactions
+from hivemem_runtime.bus import feed_pull, reacting, reactions
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
@@ -240,6 +240,26 @@ async def test_what_goes_one_batch_at_a_time_has_no_more_out(client: Client, wor
     other.gate.set()
     await acknowledged(client)
     assert sorted(one.handled + other.handled) == [("a", version) for version in range(1, 31)]
+
+
+async def test_what_others_have_out_holds_up_no_batch(
+    client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server keeps back what would be too much, and says nothing of it."""
+    monkeypatch.setattr(feed_pull, "ANSWER_SECONDS", 60.0)
+    slow, other = Recorder(), Recorder()
+    slow.gate.clear()
+    for version in (1, 2, 3):
+        await change(client, "a", version)
+    await workers.start(Reaction("index", FILTERS, slow, batch=4, one_batch=True))
+    await eventually(lambda: slow.calls == 1, "a batch is being handled")
+    for version in (4, 5, 6):
+        await change(client, "a", version)
+    await workers.start(Reaction("index", FILTERS, other, batch=4, one_batch=True))
+    await eventually(lambda: other.handled[:1] == [("a", 4)], "the other one has what may be out")
+    slow.gate.set()
+    await acknowledged(client)
+    assert sorted(slow.handled + other.handled) == [("a", version) for version in range(1, 7)]
 
 
 async def out_at_once(client: Client) -> int:

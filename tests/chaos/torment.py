@@ -29,16 +29,11 @@ Verify = Callable[[Client], Awaitable[Sequence[str]]]
 async def torment(
     fleet: Fleet, seed: int, journal: Journal, load: Load, verify: Verify, seconds: float = SECONDS
 ) -> None:
-    T=[time.monotonic()]
     killer = await kill_under_load(fleet, seed, journal, load, seconds)
-    T.append(time.monotonic())
     client = await connect(fleet.nats_url)
     await come_to_rest(client, fleet)
-    T.append(time.monotonic())
     findings = [*journal.findings, *killer.findings, *await verify(client)]
     await client.close()
-    T.append(time.monotonic())
-    print("PHASES", [round(b-a,1) for a,b in zip(T,T[1:])])
     strikes = ", ".join(f"{name} {count}" for name, count in sorted(killer.strikes.items()))
     summary = f"{journal.summary()}; {strikes}"
     print(summary)  # noqa: T201 - shown with -s, and with what failed

@@ -10,15 +10,15 @@ import time
 
 from hivemem_memory.endpoints import erasing
 
-ABANDONED_MICROSECONDS = 1_000_000
+PATIENCE = "ABANDONED_MICROSECONDS"
+PATIENCE_MICROSECONDS = 1_000_000
 
 
 def main(shift_seconds: str, module: str) -> None:
     shift = int(float(shift_seconds) * 1_000_000_000)
     real = time.time_ns
     time.time_ns = lambda: real() + shift
-    # Whoever reads it takes a Final for what it says; the loop that compares it reads the module.
-    vars(erasing)["ABANDONED_MICROSECONDS"] = ABANDONED_MICROSECONDS
+    setattr(erasing, PATIENCE, PATIENCE_MICROSECONDS)
     sys.argv = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -31,7 +31,7 @@ class Size:
     batchers: int = 2
     chainers: int = 3
     """Writers that count one key up, each time from the version that they read."""
-    mayflies: int = 2
+    mayflies: int = 4
     """Writers of namespaces that are erased after a few writes, and written to again."""
     holders: int = 3
     """Agents that want the same lease."""

@@ -45,7 +45,7 @@ async def test_nothing_acknowledged_is_lost_repeated_or_reordered(
     store: Store, workers: Sequence[Command], tmp_path: Path, seed: int
 ) -> None:
     with running_fleet(tmp_path, store, workers) as fleet:
-        await run(fleet, seed, Size(), SECONDS * 3 / 4)
+        await run(fleet, seed, Size(), SECONDS * 5 / 8)
 
 
 async def test_clocks_that_differ_reorder_nothing(tmp_path: Path, seed: int) -> None:

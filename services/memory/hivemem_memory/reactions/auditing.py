@@ -1,14 +1,14 @@
 """What the feed tells of memories is taken up into the chains: in its order, each change once.
 
 Workers share the reaction, so a batch may begin behind what another worker has got and not linked yet, or never will,
-because it died; and so may any part of a batch, as two workers that wait get the next changes in turns. What lies
-between a chain and what comes next is therefore read from the stream itself, after a moment.
+because it died: that is read from the stream itself, after a moment. So is, at once, what is missing within a batch,
+because workers that wait for changes get them in turns.
 """
 
 import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from pydantic import ValidationError
@@ -66,55 +66,56 @@ class TakingUp:
                 found.setdefault(token, []).append(part)
         await asyncio.gather(*(self._take_up(feed, token, rows, until) for token, rows in found.items()))
 
-    async def _take_up(self, feed: str, token: str, rows: Sequence[list[ReceivedChange]], until: float) -> None:
+    async def _take_up(self, feed: str, token: str, rows: list[list[ReceivedChange]], until: float) -> None:
         tenant = decode_token(token)
         subject = f"hive.chg.{token}.{MEMORY.name}.>"
-        for row in await self._join(subject, rows):
-            after = await self._close_gap(feed, tenant, subject, row[0].sequence, until)
-            await self._link(feed, tenant, after, [done_of(received.change, received.sequence) for received in row])
+        while rows:
+            through = await self._wait_for_others(feed, tenant, subject, rows[0][0].sequence, until)
+            rows = _behind(through, rows)
+            if rows:
+                changes, rows = await self._fill(subject, through, rows)
+                await self._link(feed, tenant, through, changes)
 
-    async def _join(self, subject: str, rows: Sequence[list[ReceivedChange]]) -> list[list[ReceivedChange]]:
-        """As one those of a tenant between which the stream has nothing of it."""
-        following = await asyncio.gather(*(self._trail.feed.next(subject, row[-1].sequence) for row in rows[:-1]))
-        joined = [rows[0]]
-        for row, next_one in zip(rows[1:], following, strict=True):
-            if next_one is not None and next_one.sequence == row[0].sequence:
-                joined[-1] += row
-            else:
-                joined.append(row)
-        return joined
-
-    async def _close_gap(self, feed: str, tenant: str, subject: str, first: int, until: float) -> int:
-        """Link what the stream has behind the chain and before a message. Answers how far the chain is then."""
-        looked_at = 0
+    async def _wait_for_others(self, feed: str, tenant: str, subject: str, first: int, until: float) -> int:
+        """For a moment, until the chain has all that the stream has before a message. Answers how far it is then."""
         while True:
             through = taken_up(await self._ledger.head(CHAIN, tenant, CHAIN_ID), feed)
-            looked_at = max(looked_at, through)
-            missed = await self._trail.feed.next(subject, looked_at) if looked_at < first else None
+            if through >= first or asyncio.get_running_loop().time() >= until:
+                return through
+            missed = await self._trail.feed.next(subject, through)
             if missed is None or missed.sequence >= first:
                 return through
-            if asyncio.get_running_loop().time() >= until:
-                looked_at = await self._link_missed(feed, tenant, subject, through, looked_at, first)
-            else:
-                await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _link_missed(
-        self, feed: str, tenant: str, subject: str, through: int, looked_at: int, before: int
-    ) -> int:
-        """Up to a batch of what another worker got and did not link. Answers how far that goes."""
+    async def _fill(
+        self, subject: str, through: int, rows: list[list[ReceivedChange]]
+    ) -> tuple[list[Done], list[list[ReceivedChange]]]:
+        """All that the stream has from there on, as far as it can be linked at once; and the rows that are left."""
+        after = [through, *(row[-1].sequence for row in rows[:-1])]
+        gaps = await asyncio.gather(
+            *(self._between(subject, start, row[0].sequence) for start, row in zip(after, rows, strict=True))
+        )
+        changes: list[Done] = []
+        for place, (gap, row) in enumerate(zip(gaps, rows, strict=True)):
+            changes += gap.changes
+            if not gap.whole:
+                return changes, rows[place:]
+            changes += [done_of(received.change, received.sequence) for received in row]
+        return changes, []
+
+    async def _between(self, subject: str, after: int, before: int) -> "_Gap":
+        """What another worker got: a batch of it at most."""
         changes: list[Done] = []
         while len(changes) < BATCH:
-            missed = await self._trail.feed.next(subject, looked_at)
+            missed = await self._trail.feed.next(subject, after)
             if missed is None or missed.sequence >= before:
-                break
-            looked_at = missed.sequence
+                return _Gap(changes, whole=True)
+            after = missed.sequence
             try:
-                changes.append(done_of(Change.model_validate_json(missed.data), looked_at))
+                changes.append(done_of(Change.model_validate_json(missed.data), after))
             except ValidationError:
-                log.warning("a message of the feed is no change", sequence=looked_at)
-        await self._link(feed, tenant, through, changes)
-        log.info("changes that another worker had got are linked", tenant=tenant, changes=len(changes))
-        return looked_at
+                log.warning("a message of the feed is no change", sequence=after)
+        return _Gap(changes, whole=False)
 
     async def _link(self, feed: str, tenant: str, after: int, changes: Sequence[Done]) -> None:
         done = changes
@@ -134,6 +135,18 @@ class TakingUp:
 
 def _is_whole(change: Done) -> bool:
     return change.digest is not None or change.operation == "erased"
+
+
+class _Gap(NamedTuple):
+    """What lies between two messages; or, not whole, the beginning of it."""
+
+    changes: list[Done]
+    whole: bool
+
+
+def _behind(through: int, rows: Sequence[list[ReceivedChange]]) -> list[list[ReceivedChange]]:
+    left = ([received for received in row if received.sequence > through] for row in rows)
+    return [row for row in left if row]
 
 
 def _rows(changes: Sequence[ReceivedChange]) -> list[list[ReceivedChange]]:

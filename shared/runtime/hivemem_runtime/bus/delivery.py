@@ -20,6 +20,8 @@ class DurableMessage(NamedTuple):
     deliveries: int
     stored_at: int
     ack: str
+    pending: int = 0
+    """How many more of the consumer's messages the server had, that it had not sent to anybody."""
 
 
 Handle = Callable[[Sequence[DurableMessage]], Awaitable[int]]
@@ -30,7 +32,7 @@ def parse_delivery(message: Msg) -> DurableMessage:
     """The acknowledgement subject tells where the message stands: `$JS.ACK.[domain.account.]stream.consumer.…`."""
     tokens = message.reply.split(".")
     first = 4 if len(tokens) == _PLAIN_ACK_TOKENS else 6
-    deliveries, sequence, delivery, stored_at = tokens[first : first + 4]
+    deliveries, sequence, delivery, stored_at, pending = tokens[first : first + 5]
     return DurableMessage(
         message.subject,
         message.headers or {},
@@ -40,4 +42,5 @@ def parse_delivery(message: Msg) -> DurableMessage:
         int(deliveries),
         int(stored_at),
         message.reply,
+        int(pending),
     )

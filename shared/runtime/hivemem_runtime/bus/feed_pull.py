@@ -7,7 +7,7 @@ is overdue; it asks again without a pause where nothing answers; and a batch tha
 import asyncio
 from collections import deque
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import nats.errors
 import orjson
@@ -17,11 +17,15 @@ from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig
 
+from hivemem_runtime.bus.delivery import parse_delivery
 from hivemem_runtime.bus.jetstream import API, NANOSECONDS
 from hivemem_runtime.bus.subscriptions import subscribe
 
 ANSWER_SECONDS: Final = 2.0
 """How much later than it said the server may answer."""
+HELD_BACK_SECONDS: Final = 0.1
+"""How long a request stands for what is there now. The server would neither fill it nor end it while as much is out, at
+all workers together, as may be."""
 PAUSE_SECONDS: Final = 0.5
 NOTHING_NOW: Final = ("404", "408")
 
@@ -50,7 +54,9 @@ class FeedPull(JetStreamContext.PullSubscription):
             raise nats.errors.TimeoutError
         found: list[Msg] = []
         try:
-            if not await self._pull(found, batch, None) and await self._pull(found, 1, timeout or ANSWER_SECONDS):
+            at_once = await self._pull(found, batch, None)
+            waited = not at_once and await self._pull(found, 1, timeout or ANSWER_SECONDS)
+            if waited and parse_delivery(found[-1]).pending:
                 await self._pull(found, batch - 1, None)
         except nats.errors.Error:
             await self._start_anew()
@@ -71,14 +77,11 @@ class FeedPull(JetStreamContext.PullSubscription):
             return False
         if self._subscription is None:
             await self._start_anew()
-        request: dict[str, Any] = {"batch": count}
-        if wait_seconds is None:
-            request["no_wait"] = True
-        else:
-            request["expires"] = int(wait_seconds * NANOSECONDS)
+        seconds = HELD_BACK_SECONDS if wait_seconds is None else wait_seconds
+        request = {"batch": count, "expires": int(seconds * NANOSECONDS), "no_wait": wait_seconds is None}
         await self._client.publish(self._subject, orjson.dumps(request), reply=self._inbox)
         for place in range(count):
-            message = await self._next((wait_seconds or 0) + ANSWER_SECONDS)
+            message = await self._next(seconds + ANSWER_SECONDS)
             if message.subject == self._inbox:
                 if (message.headers or {}).get("Status") not in NOTHING_NOW:
                     raise nats.errors.NoRespondersError

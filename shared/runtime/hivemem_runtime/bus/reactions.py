@@ -71,6 +71,7 @@ class Reactions:
         self._at_work: list[Reacting] = []
         self._lags: dict[str, int | None] = {}
         self._upkeep: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     def add(self, reaction: Reaction) -> None:
         """Before `start`."""
@@ -96,6 +97,8 @@ class Reactions:
     async def stop(self) -> None:
         """Finish the batches at hand, within the grace; what is not done then is given back."""
         if self._upkeep is not None:
+            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+            self._stopping.set()
             self._upkeep.cancel()
             with suppress(asyncio.CancelledError):
                 await self._upkeep
@@ -153,10 +156,12 @@ class Reactions:
 
     async def _keep_up(self, client: Client) -> None:
         """Learn how much waits, and bring back a consumer that is gone: FastStream would ask for it for ever."""
-        while True:
+        while not self._stopping.is_set():
             for reaction in self._reactions:
                 self._lags[reaction.name] = await self._lag(client, reaction)
-            await asyncio.sleep(UPKEEP_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(UPKEEP_SECONDS):
+                    await self._stopping.wait()
 
     async def _lag(self, client: Client, reaction: Reaction) -> int | None:
         try:
