@@ -14,7 +14,7 @@ from hivemem import CallOptions
 from hivemem.feed_errors import FeedError
 from hivemem.leases import LeaseLost
 from hivemem_artifacts.worker import ArtifactsSettings
-from hivemem_contracts.errors import ALL_ERRORS
+from hivemem_contracts.errors import ALL_ERRORS, HiveError
 from hivemem_contracts.sessions.models import Status
 from hivemem_embedded.command import up
 from hivemem_runtime.bus.streams import StreamSettings
@@ -81,7 +81,8 @@ def test_the_sessions_page_has_the_table_of_statuses() -> None:
 
 def test_the_page_about_failing_has_every_error() -> None:
     told = {(codes(name)[0], int(code)) for name, code, *_ in rows(FAILING, re.compile(r"`[A-Z]\w+`$"))}
-    assert told == {(error.__name__, error.code) for error in (*ALL_ERRORS, LeaseLost, *FeedError.__subclasses__())}
+    errors: list[type[HiveError]] = [*ALL_ERRORS, LeaseLost, *FeedError.__subclasses__()]
+    assert told == {(error.__name__, error.code) for error in errors}
 
 
 def test_the_client_page_has_the_options_of_a_call_with_their_defaults() -> None:

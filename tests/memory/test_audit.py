@@ -9,6 +9,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_memory.endpoints import auditing
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID
 
+from .chains import chain_is_current
 from .hive import NAMESPACE, Agent, Body
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def links(bot: Agent, /, **fields: Any) -> list[Body]:
     """Oldest first, with everything that was done by now."""
+    await chain_is_current(bot)
     return (await bot.pages("audit", **fields))[::-1]
 
 
@@ -46,7 +48,8 @@ async def test_every_write_is_a_link(bot: Agent) -> None:
         assert (link["outcome"], link["error"]) == ("done", None)
 
 
-async def test_an_agent_sees_its_own_write_at_once(bot: Agent) -> None:
+async def test_an_agent_sees_its_own_write_at_once(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditing, "CATCH_UP_SECONDS", 15.0)
     for turn in range(1, 11):
         await bot.put("a", turn)
         page = await bot.ask("audit", limit=1)
@@ -273,7 +276,7 @@ async def test_an_export_is_a_link_before_the_first_of_it_is_handed_out(bot: Age
     assert [(link["namespace"], link["key"], link["outcome"], link["actor"]) for link in found] == [
         ("user", None, "done", "bot")
     ]
-    assert (await bot.ask("audit", namespace="user", operation="export"))["items"] == found
+    assert (await links(bot, namespace="user", operation="export")) == found
     assert (await bot.ask("audit_verify"))["ok"]
 
 

@@ -17,6 +17,7 @@ from hivemem_memory.entities.places import place_of
 from hivemem_memory.reactions import clock
 from hivemem_memory.reactions.clock import Clock
 
+from .chains import chain_is_current
 from .hive import NAMESPACE, Agent, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -41,6 +42,7 @@ async def test_what_has_expired_is_deleted_by_the_clock(bot: Agent) -> None:
     assert (expired["operation"], expired["updated_by"], expired["request_id"]) == ("expire", "hivemem", None)
     assert (expired["deleted"], expired["updated_at"] >= put["expires_at"]) == (True, True)
     assert await bot.keys() == ["b"]
+    await chain_is_current(bot)
     page = await bot.ask("audit", operation="deleted")
     assert [(link["actor"], link["to_version"]) for link in page["items"]] == [("hivemem", 2)]
     assert (await bot.ask("audit_verify"))["ok"]
@@ -100,6 +102,21 @@ async def test_a_tenant_that_fails_keeps_no_other_waiting(bot: Agent, monkeypatc
     await other.put("a", 1, expires_at=soon(0.1))
     await told_of(other, "deleted", 1)
     await failed.wait()
+
+
+async def test_a_store_that_cannot_be_looked_at_is_looked_at_again(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenants = bot.ledger.tenants
+    errors = [Unavailable("away", retry_after_ms=1), ValueError("odd")]
+
+    async def fail(entity: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return await tenants(entity)
+
+    await bot.put("a", 1, expires_at=soon(0.1))
+    monkeypatch.setattr(bot.ledger, "tenants", fail)
+    await told_of(bot, "deleted", 1)
+    assert errors == []
 
 
 async def test_an_erasure_that_somebody_left_is_gone_on_with(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

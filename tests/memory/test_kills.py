@@ -22,6 +22,7 @@ from hivemem_testing.readiness import http_answers
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import STORES
 
+from .chains import chain_is_current
 from .changes import delete
 from .hive import Agent, Body, Refused, connect, eventually
 
@@ -134,11 +135,7 @@ async def every_key_once(bot: Agent) -> None:
     told = Counter((each.what, each.body["key"]) for each in await bot.feed("memory.>"))
     assert set(told.values()) == {1}
     assert len(told) == 2 * KEYS
-
-    async def linked() -> bool:
-        return bool((await bot.ask("audit", limit=1))["behind"] == 0)
-
-    await eventually(linked, "everything is linked")
+    await chain_is_current(bot)
     links = await bot.pages("audit", limit=1_000)
     assert Counter((link["operation"], link["key"]) for link in links) == {
         (what.removeprefix("memory."), key): count for (what, key), count in told.items()

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol, cast
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from hivemem_contracts.errors import HiveError, InvalidRequest
+from hivemem_contracts.errors import HiveError, InvalidRequest, Unavailable
 from hivemem_contracts.identifiers import (
     Id,
     Namespace,
@@ -27,7 +27,6 @@ from hivemem_memory.entities.memories import MEMORY
 from hivemem_memory.entities.places import place_of, scope_of
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading
-from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.ledger.port import Ledger, Write
 from hivemem_runtime.service import Call, Service
 
@@ -187,7 +186,7 @@ class Trail:
         """All of the fleet's, which is what has to be taken up before the tenant's newest; one at least."""
         try:
             return max(1, await self.feed.waiting(self._consumer))
-        except JetStreamRefused:
+        except Unavailable:
             return 1
 
 

@@ -5,6 +5,7 @@ Any number of workers may do it at once: each write looks again at what it finds
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -36,12 +37,16 @@ class Clock:
         self._eraser = eraser
         self._memory = int(request_memory_seconds * 1_000_000)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     async def start(self, client: Client) -> None:
+        self._stopping.clear()
         self._task = asyncio.create_task(self._run(), name="hivemem-clock")
 
     async def stop(self) -> None:
         if self._task is not None:
+            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+            self._stopping.set()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -49,21 +54,26 @@ class Clock:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         forgotten = loop.time()
-        while True:
+        while not self._stopping.is_set():
             await self._everywhere(MEMORY, self.expire)
             await self._everywhere(ERASURE, self.resume)
             if loop.time() - forgotten > FORGET_SECONDS:
                 forgotten = loop.time()
                 await self._everywhere(ANSWER, self.forget)
-            await asyncio.sleep(SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SECONDS):
+                    await self._stopping.wait()
 
     async def _everywhere(self, entity: AnyEntity, act: Callable[[str], Awaitable[None]]) -> None:
         """For each tenant that has such things, a few at a time; one that fails keeps no other from its turn."""
-        tenants: list[str] = []
         try:
             tenants = await self._ledger.tenants(entity)
         except HiveError as error:
             log.warning("the clock could not look", what=entity.name, error=str(error))
+            return
+        except Exception:
+            log.exception("the clock could not look", what=entity.name)
+            return
         for start in range(0, len(tenants), TENANTS_AT_ONCE):
             some = tenants[start : start + TENANTS_AT_ONCE]
             results = await asyncio.gather(*map(act, some), return_exceptions=True)

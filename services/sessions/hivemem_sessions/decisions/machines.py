@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]  # its stub lies beside the module
+from cel_expr_python import cel
 
 from hivemem_contracts.errors import IllegalTransition, InvalidRequest, NotFound, TooLarge
 from hivemem_contracts.limits import MACHINE_BYTES

@@ -31,6 +31,8 @@ KNOWN_KEYS: Final = 50_000
 SWEEP_SECONDS: Final = 1.0
 SWEEP_AGE_SECONDS: Final = 2.0
 SWEEP_KEYS: Final = 200
+SWEEP_SHARE_SECONDS: Final = 0.05
+"""While the queue is not empty, sweeping and it take turns of about so long."""
 FLUSH_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
 
@@ -135,9 +137,8 @@ class Announcer:
                 if self._wanted:
                     await self._flush_wanted()
                 elif now() - swept >= SWEEP_SECONDS:
-                    # Before the queue, which need never be empty; then it is one key at a time.
-                    await self._sweep()
-                    swept = now()
+                    # Before the queue, which need never be empty.
+                    swept = now() - (0 if await self._sweep() else SWEEP_SECONDS - SWEEP_SHARE_SECONDS)
                 elif self._queue:
                     await self._wave()
                 else:
@@ -209,12 +210,15 @@ class Announcer:
         if not future.done():
             future.set_result(None)
 
-    async def _sweep(self) -> None:
+    async def _sweep(self) -> bool:
+        """Whether nothing is left that had to wait for the queue."""
         older_than = self._clock() - int(SWEEP_AGE_SECONDS * 1_000_000)
+        until = now() + SWEEP_SHARE_SECONDS
         for due in await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS):
             await self._catch_up(due, (due.entity, due.tenant, due.id))
-            if self._queue:
-                return
+            if self._queue and now() >= until:
+                return False
+        return True
 
     async def _catch_up(self, due: Due, key: Key) -> None:
         """Everything of one key that is due, from the store."""

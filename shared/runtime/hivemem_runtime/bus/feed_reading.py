@@ -1,14 +1,17 @@
 """The feed as its stream keeps it: which stream that is, and single messages by where they stand."""
 
 import base64
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from nats.aio.client import Client
 
+from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 
 NO_MESSAGE: Final = 10037
+RETRY_AFTER_MS: Final = 1_000
 
 
 class StoredChange(NamedTuple):
@@ -17,14 +20,14 @@ class StoredChange(NamedTuple):
 
 
 class FeedReading:
-    """Raises `Unavailable`, or `JetStreamRefused` where the server has a reason of its own."""
+    """Raises `Unavailable`, also where there is no feed, or no such consumer: somebody is about to make them again."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def identity(self) -> str:
         """When the stream was created: sequences of one that was made again begin anew."""
-        return str((await ask(self._client, f"STREAM.INFO.{CHANGES}"))["created"])
+        return str((await self._ask(f"STREAM.INFO.{CHANGES}"))["created"])
 
     async def next(self, subject: str, after: int) -> StoredChange | None:
         """The first message behind a sequence whose subject matches."""
@@ -36,15 +39,24 @@ class FeedReading:
 
     async def waiting(self, consumer: str) -> int:
         """How many messages a consumer has not acknowledged yet."""
-        info = await ask(self._client, f"CONSUMER.INFO.{CHANGES}.{consumer}")
+        info = await self._ask(f"CONSUMER.INFO.{CHANGES}.{consumer}")
         return int(info["num_pending"]) + int(info["num_ack_pending"])
 
-    async def _get(self, wanted: dict[str, str | int]) -> StoredChange | None:
+    async def _get(self, wanted: Mapping[str, str | int]) -> StoredChange | None:
         # Not a direct read, which a replica that lags behind may answer.
-        try:
-            message = (await ask(self._client, f"STREAM.MSG.GET.{CHANGES}", wanted))["message"]
-        except JetStreamRefused as error:
-            if error.code == NO_MESSAGE:
-                return None
-            raise
+        answer = await self._ask(f"STREAM.MSG.GET.{CHANGES}", wanted, unless=NO_MESSAGE)
+        if not answer:
+            return None
+        message = answer["message"]
         return StoredChange(int(message["seq"]), base64.b64decode(message.get("data", "")))
+
+    async def _ask(
+        self, subject: str, body: Mapping[str, str | int] | None = None, *, unless: int | None = None
+    ) -> dict[str, Any]:
+        """Empty where the answer is the error that was expected."""
+        try:
+            return await ask(self._client, subject, body)
+        except JetStreamRefused as error:
+            if error.code == unless:
+                return {}
+            raise Unavailable(f"the feed cannot be read: {error.description}", retry_after_ms=RETRY_AFTER_MS) from error

@@ -1,0 +1,10 @@
+"""Waiting until a tenant's chain has taken up what was done."""
+
+from .hive import Agent, eventually
+
+
+async def chain_is_current(bot: Agent) -> None:
+    async def current() -> bool:
+        return bool((await bot.ask("audit", limit=1))["behind"] == 0)
+
+    await eventually(current, "the chain has everything")
