@@ -5,8 +5,8 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 ARGS ?=
 
-MEMBERS := contracts shared/client shared/runtime services/sessions services/memory services/artifacts services/embedded tests/hivemem_testing
-MEMBER_NAMES := hivemem hivemem-artifacts hivemem-contracts hivemem-embedded hivemem-memory hivemem-runtime hivemem-sessions hivemem-testing
+MEMBERS := contracts shared/client shared/runtime services/sessions services/memory services/artifacts services/vectors services/embedded tests/hivemem_testing
+MEMBER_NAMES := hivemem hivemem-artifacts hivemem-contracts hivemem-embedded hivemem-memory hivemem-runtime hivemem-sessions hivemem-testing hivemem-vectors
 MEMBER_PROJECTS := $(MEMBERS:%=%/pyproject.toml)
 
 BIN := $(VENV)/bin

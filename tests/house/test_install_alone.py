@@ -31,7 +31,7 @@ print(json.dumps(missing))
 
 MONGO = frozenset({"motor", "pymongo"})
 COMMAND_LINE = frozenset({"rich", "typer"})
-WORKERS = frozenset({"hivemem-artifacts", "hivemem-memory", "hivemem-sessions", "hivemem-embedded"})
+WORKERS = frozenset({"hivemem-artifacts", "hivemem-memory", "hivemem-sessions", "hivemem-vectors", "hivemem-embedded"})
 BUS = frozenset({"faststream", "nats-py"})
 TOOLS = frozenset({"pytest", "uv-build", "hivemem-testing", "testcontainers"})
 
@@ -76,6 +76,15 @@ DISTRIBUTIONS = [
         frozenset({"minio", "urllib3"}),
     ),
     Alone("hivemem-artifacts[minio,mongo]", "hivemem_artifacts", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
+    Alone(
+        "hivemem-vectors",
+        "hivemem_vectors",
+        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "onnxruntime", "qdrant-client", "qdrant-edge-py"},
+        frozenset({"fastembed", "grpc", "httpx", "onnxruntime", "qdrant_client", "qdrant_edge", "tokenizers"}),
+    ),
+    Alone(
+        "hivemem-vectors[edge,offline,openai,qdrant]", "hivemem_vectors", MONGO | {"hivemem"}, frozenset({"fastembed"})
+    ),
     Alone("hivemem-embedded", "hivemem_embedded", MONGO | {"hivemem"}),
 ]
 

@@ -1,0 +1,1 @@
+"""The Hivemem worker that finds again what was written."""

@@ -1,0 +1,107 @@
+"""A collection that is open in the process of the engine."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from qdrant_edge import EdgeShard
+
+from hivemem_vectors.adapters.edge import generations, shards
+from hivemem_vectors.adapters.edge.building import Building, Stage
+from hivemem_vectors.adapters.edge.frames import Frame
+
+GROWTH: Final = 0.2
+"""Of a large collection, this share changes before its graphs are built anew."""
+
+
+class Collection:
+    """Changes go to the current generation. While the next one is built they are kept, and made to it, one between two
+    frames, once it is there; then it becomes the current one."""
+
+    def __init__(self, folder: Path, optimize_after: int, tell: Callable[[Building, Stage], None]) -> None:
+        self._folder = folder
+        self._optimize_after = optimize_after
+        self._tell = tell
+        self.about = generations.about(folder)
+        self._current = generations.current(folder)
+        generations.remove_others(folder, self._current.generation)
+        self.shard = EdgeShard.load(str(generations.generation(folder, self._current.generation)))
+        self._changed = max(0, shards.count(self.shard, None) - self._current.optimized)
+        self._building: Building | None = None
+        self._next: EdgeShard | None = None
+
+    @property
+    def optimized(self) -> int:
+        return self._current.optimized
+
+    @property
+    def catching_up(self) -> bool:
+        return self._next is not None
+
+    def change(self, frame: Frame) -> bool:
+        """Make a change; False where it is held back until the files are copied."""
+        building = self._building
+        if building is not None and building.stage is Stage.COPYING:
+            building.held.append(frame)
+            return False
+        shards.apply(self.shard, frame.fields, frame.data)
+        self._changed += len(frame.fields.get("numbers", [0]))
+        if building is not None:
+            if not building.note(frame):
+                self._give_up()
+        elif self._changed >= max(self._optimize_after, GROWTH * self._current.optimized):
+            self._begin()
+        return True
+
+    def turn(self, building: Building, stage: Stage) -> list[Frame]:
+        """The building has come to a stage; returns the changes that were held back."""
+        if building is not self._building:
+            return []
+        building.stage = stage
+        held, building.held = building.held, []
+        if stage is Stage.BUILT:
+            self._next = EdgeShard.load(str(building.target))
+        elif stage is Stage.FAILED:
+            self._give_up()
+        return held
+
+    def catch_up(self) -> None:
+        """One of the changes that the next generation lacks; with the last one it becomes the current one."""
+        building, following = self._building, self._next
+        if building is None or following is None:
+            return
+        if building.log:
+            frame = building.log.popleft()
+            shards.apply(following, frame.fields, frame.data)
+        if not building.log:
+            self._replace(following)
+
+    def close(self) -> None:
+        if self._building is not None:
+            self._give_up()
+        self.shard.flush()
+        self.shard.close()
+
+    def _begin(self) -> None:
+        number = self._current.generation
+        source = generations.generation(self._folder, number)
+        self._building = Building(source, generations.generation(self._folder, number + 1), self._tell)
+
+    def _give_up(self) -> None:
+        """Changes are counted anew, so that it is not tried again at once."""
+        assert self._building is not None, "it is called while something is built"
+        building, self._building, self._changed = self._building, None, 0
+        building.end()
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+        shutil.rmtree(building.target, ignore_errors=True)
+
+    def _replace(self, following: EdgeShard) -> None:
+        count = shards.count(following, None)
+        self._current = generations.Current(self._current.generation + 1, count)
+        generations.set_current(self._folder, self._current)
+        self.shard.close()
+        self.shard, self._next, self._building, self._changed = following, None, None, 0
+        generations.remove_others(self._folder, self._current.generation)

@@ -1,0 +1,173 @@
+"""What the engine is told to do with the points of a collection. All of it blocks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+from qdrant_edge import (
+    CountRequest,
+    Distance,
+    EdgeConfig,
+    EdgeOptimizersConfig,
+    EdgeShard,
+    EdgeSparseVectorParams,
+    EdgeVectorParams,
+    FloatIndexParams,
+    HnswIndexConfig,
+    IntegerIndexParams,
+    KeywordIndexParams,
+    Modifier,
+    PayloadSchemaType,
+    Point,
+    Query,
+    QueryRequest,
+    ScrollRequest,
+    SearchParams,
+    SparseVector,
+    UpdateOperation,
+)
+
+from hivemem_vectors.adapters.arguments import TENANT
+from hivemem_vectors.adapters.edge.filters import edge_filter
+from hivemem_vectors.adapters.edge.wire import points_of
+from hivemem_vectors.adapters.merging import Found, merged, unscored
+from hivemem_vectors.ports import Hit
+
+DENSE: Final = "dense"
+SPARSE: Final = "sparse"
+SEARCH_CANDIDATES: Final = 128
+
+_GLOBAL_LINKS: Final = 0
+_TENANT_LINKS: Final = 16
+_BUILD_CANDIDATES: Final = 128
+_FULL_SCAN_KILOBYTES: Final = 10_000
+_EXACTLY: Final = SearchParams(exact=True)
+_BY_GRAPH: Final = SearchParams(hnsw_ef=SEARCH_CANDIDATES)
+
+
+def create_shard(folder: Path, dimension: int) -> EdgeShard:
+    """Searches name one tenant each, so there is no graph over all points but one for each large tenant."""
+    folder.mkdir()
+    config = EdgeConfig(
+        vectors={DENSE: EdgeVectorParams(size=dimension, distance=Distance.Cosine)},
+        sparse_vectors={SPARSE: EdgeSparseVectorParams(modifier=Modifier.Idf)},
+        hnsw_config=HnswIndexConfig(
+            m=_GLOBAL_LINKS,
+            payload_m=_TENANT_LINKS,
+            ef_construct=_BUILD_CANDIDATES,
+            full_scan_threshold=_FULL_SCAN_KILOBYTES,
+            max_indexing_threads=1,
+        ),
+        optimizers=EdgeOptimizersConfig(default_segment_number=1),
+    )
+    shard = EdgeShard.create(str(folder), config)
+    shard.update(UpdateOperation.create_field_index(TENANT, KeywordIndexParams(is_tenant=True)))
+    return shard
+
+
+def fields_of(shard: EdgeShard) -> dict[str, str]:
+    kinds = {
+        PayloadSchemaType.Keyword: "keyword",
+        PayloadSchemaType.Integer: "integer",
+        PayloadSchemaType.Float: "float",
+    }
+    schema = shard.info().payload_schema
+    return {
+        name: kind
+        for name, index in schema.items()
+        for known, kind in kinds.items()
+        if name != TENANT and index.data_type == known
+    }
+
+
+def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
+    """One change. Twice is the same as once."""
+    match fields["op"]:
+        case "upsert":
+            shard.update(UpdateOperation.upsert_points([_point(*parts) for parts in points_of(fields, data)]))
+        case "delete":
+            shard.update(UpdateOperation.delete_points([UUID(number) for number in fields["numbers"]]))
+        case "delete_where":
+            where = edge_filter(fields["where"])
+            assert where is not None, "a filter names a tenant"
+            shard.update(UpdateOperation.delete_points_by_filter(where))
+        case "index":
+            known = fields_of(shard)
+            for name, kind in fields["fields"].items():
+                if name not in known:
+                    shard.update(UpdateOperation.create_field_index(name, _index(kind)))
+        case op:
+            raise ValueError(f"no change is called {op}")
+
+
+def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[Hit]:
+    params = _EXACTLY if fields["exact"] else _BY_GRAPH
+    where, limit = fields["where"], fields["limit"]
+    queries: dict[str, Query] = {}
+    if fields["dense"]:
+        queries[DENSE] = Query.Nearest(np.frombuffer(data, np.float32).tolist(), using=DENSE)
+    if sparse := fields.get(SPARSE):
+        queries[SPARSE] = Query.Nearest(SparseVector(sparse["indices"], sparse["values"]), using=SPARSE)
+    found = {side: _query(shard, query, where, limit, params) for side, query in queries.items()}
+    dense, by_words = found.get(DENSE), found.get(SPARSE)
+    more: dict[str, list[Found]] = {}
+    if dense is not None and by_words is not None:
+        missing = unscored(dense, by_words)._asdict()
+        more = {
+            side: _query(shard, queries[side], where, len(numbers), _EXACTLY, numbers)
+            for side, numbers in missing.items()
+            if numbers
+        }
+    return merged(dense, by_words, more.get(DENSE, []), more.get(SPARSE, []))
+
+
+def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> tuple[list[Any], str | None]:
+    after = fields["after"]
+    records, following = shard.scroll(
+        ScrollRequest(
+            offset=None if after is None else UUID(after),
+            limit=fields["limit"],
+            filter=edge_filter(fields["where"]),
+            with_payload=True,
+        )
+    )
+    return [record.payload for record in records], None if following is None else str(following)
+
+
+def count(shard: EdgeShard, where: Mapping[str, Any] | None) -> int:
+    return shard.count(CountRequest(exact=True, filter=edge_filter(where)))
+
+
+def _query(
+    shard: EdgeShard,
+    query: Query,
+    where: Mapping[str, Any],
+    limit: int,
+    params: SearchParams,
+    numbers: Sequence[str] = (),
+) -> list[Found]:
+    points = shard.query(
+        QueryRequest(
+            limit=limit, query=query, filter=edge_filter(where, numbers), params=params, with_payload=not numbers
+        )
+    )
+    return [Found(str(point.id), point.score, point.payload or {}) for point in points]
+
+
+def _point(number: str, payload: dict[str, Any], dense: list[float], indices: list[int], values: list[float]) -> Point:
+    vectors: dict[str, Any] = {DENSE: dense}
+    if indices:
+        vectors[SPARSE] = SparseVector(indices, values)
+    return Point(UUID(number), vectors, payload)
+
+
+def _index(kind: str) -> KeywordIndexParams | IntegerIndexParams | FloatIndexParams:
+    match kind:
+        case "keyword":
+            return KeywordIndexParams()
+        case "integer":
+            return IntegerIndexParams(enable_hnsw=False)
+        case _:
+            return FloatIndexParams(enable_hnsw=False)

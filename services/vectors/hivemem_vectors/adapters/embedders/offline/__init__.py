@@ -1,0 +1,1 @@
+"""An embedder that needs no network: a model and its vocabulary, both from packages."""

@@ -1,0 +1,112 @@
+"""The packaged model, as it comes."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from hivemem_contracts.errors import InvalidRequest, Unavailable
+from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, TEXTS_PER_RUN, OfflineEmbedder
+from hivemem_vectors.adapters.embedders.offline.wordpieces import (
+    TOKENS_PER_TEXT,
+    VOCABULARY,
+    VOCABULARY_SHA256,
+    WordPieces,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedder() -> AsyncIterator[OfflineEmbedder]:
+    opened = OfflineEmbedder(threads=2)
+    yield opened
+    await opened.close()
+
+
+async def test_the_vocabulary_is_the_one_that_the_model_was_trained_with() -> None:
+    assert hashlib.sha256(VOCABULARY.read_bytes()).hexdigest() == VOCABULARY_SHA256
+    assert VOCABULARY_SHA256 in (VOCABULARY.parent / "NOTICE.txt").read_text(encoding="utf-8")
+
+
+async def test_text_is_cut_into_pieces_of_the_vocabulary_without_regard_to_case() -> None:
+    pieces = WordPieces()
+    lines = VOCABULARY.read_text(encoding="utf-8").splitlines()
+
+    batch = pieces.batch(["Héllo EMBEDDINGS!", "a"])
+
+    assert [lines[id] for id in batch.ids[0]] == ["[CLS]", "hello", "em", "##bed", "##ding", "##s", "!", "[SEP]"]
+    assert [lines[id] for id in batch.ids[1]][:4] == ["[CLS]", "a", "[SEP]", "[PAD]"]
+    assert batch.mask[1].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert pieces.count("Héllo EMBEDDINGS!") == 6
+
+
+async def test_pieces_are_counted_past_what_the_model_reads() -> None:
+    pieces = WordPieces()
+
+    assert pieces.count("word " * 1_000) == 1_000
+    assert pieces.batch(["word " * 1_000]).ids.shape == (1, TOKENS_PER_TEXT)
+
+
+async def test_embeddings_have_length_one_and_mean_something(embedder: OfflineEmbedder) -> None:
+    rows = await embedder.embed(
+        ["How do I reset my password?", "Steps to recover account access", "Bananas are yellow"]
+    )
+
+    assert rows.shape == (3, DIMENSION) == (3, embedder.dimension)
+    assert rows.dtype == np.float32
+    assert np.linalg.norm(rows, axis=1).tolist() == pytest.approx([1, 1, 1], abs=1e-5)
+    assert rows[0] @ rows[1] > 0.5 > 0.2 > rows[0] @ rows[2]
+
+
+async def test_more_texts_than_one_run_takes_come_in_order(embedder: OfflineEmbedder) -> None:
+    texts = [f"note number {number}" for number in range(2 * TEXTS_PER_RUN + 3)]
+
+    rows = await embedder.embed(texts)
+    alone = np.concatenate([await embedder.embed([text]) for text in texts[::7]])
+
+    # The weights are of 8 bits and what they meet is scaled by the batch: a little differs with the company.
+    assert np.einsum("ij,ij->i", rows[::7], alone).min() > 0.98
+
+
+async def test_no_texts_give_no_rows(embedder: OfflineEmbedder) -> None:
+    assert (await embedder.embed([])).shape == (0, DIMENSION)
+
+
+async def test_a_blank_text_is_refused(embedder: OfflineEmbedder) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await embedder.embed(["a", "\n"])
+
+    assert refused.value.context == {"field": "text", "index": 1}
+
+
+async def test_the_event_loop_runs_on_while_the_model_runs(embedder: OfflineEmbedder) -> None:
+    ticks = 0
+    embedding = asyncio.ensure_future(embedder.embed(["some words to think about"] * 64))
+    while not embedding.done():
+        await asyncio.sleep(0)
+        ticks += 1
+    await embedding
+
+    assert ticks > 64 / TEXTS_PER_RUN
+
+
+async def test_loading_at_once_from_many_tasks_loads_once() -> None:
+    opened = OfflineEmbedder(threads=2)
+    rows = await asyncio.gather(*[opened.embed(["same"]) for _ in range(4)])
+    await opened.load()
+    await opened.close()
+
+    assert all((row == rows[0]).all() for row in rows)
+
+
+async def test_closed_it_is_unavailable_and_closing_twice_is_fine() -> None:
+    opened = OfflineEmbedder()
+    await opened.close()
+    await opened.close()
+
+    with pytest.raises(Unavailable, match="closed"):
+        await opened.embed(["a"])

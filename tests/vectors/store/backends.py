@@ -1,0 +1,79 @@
+"""The kinds of vector stores, and how the process that holds their points is killed."""
+
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from hivemem_testing.contract import Address, Server
+from hivemem_testing.servers import packaged_qdrant
+from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.adapters.qdrant import QdrantVectors
+from hivemem_vectors.adapters.qdrant.store import GRPC_PORT
+from hivemem_vectors.ports import VectorStore
+
+
+@dataclass(frozen=True)
+class Mortal:
+    """A store on a process that can be killed: by `kill`, at once. `start` makes it usable again."""
+
+    store: VectorStore
+    kill: Callable[[], None]
+    start: Callable[[], None]
+
+
+def grpc_url(address: Address) -> str:
+    return f"http://{urlsplit(address.url).hostname}:{address.grpc_port or GRPC_PORT}"
+
+
+def _edge(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
+    folders: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+    folder = folders.mktemp("vectors") / "edge"
+    return lambda: EdgeVectors(folder)
+
+
+def _qdrant(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
+    server: Server = request.getfixturevalue("qdrant_server")
+    return lambda: QdrantVectors(grpc_url(server.address))
+
+
+def _quantized(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
+    server: Server = request.getfixturevalue("qdrant_server")
+    return lambda: QdrantVectors(grpc_url(server.address), quantization="scalar")
+
+
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Callable[[], VectorStore]]] = {
+    "edge": _edge,
+    "qdrant": _qdrant,
+    "qdrant-scalar": _quantized,
+}
+"""How a store is opened, on a place that is empty at first."""
+
+
+@asynccontextmanager
+async def _mortal_edge(folder: Path) -> AsyncGenerator[Mortal]:
+    store = EdgeVectors(folder / "edge")
+
+    def kill() -> None:
+        assert store.pid is not None
+        os.kill(store.pid, signal.SIGKILL)
+
+    # It is started again by the next call.
+    yield Mortal(store, kill, lambda: None)
+    await store.close()
+
+
+@asynccontextmanager
+async def _mortal_qdrant(folder: Path) -> AsyncGenerator[Mortal]:
+    with packaged_qdrant(folder / "server") as server:
+        store = QdrantVectors(grpc_url(server.address))
+        yield Mortal(store, server.kill, server.start)
+        await store.close()
+
+
+MORTALS = {"edge": _mortal_edge, "qdrant": _mortal_qdrant}

@@ -1,0 +1,58 @@
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hivemem_vectors.decisions.texts import TEXT_CHARACTERS, text_of
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def test_the_text_of_the_metadata_goes_first() -> None:
+    assert text_of({"fact": "from the value"}, {"text": " from the metadata "}) == "from the metadata"
+
+
+def test_a_text_that_is_no_string_or_blank_is_none() -> None:
+    assert text_of("from the value", {"text": 7}) == "from the value"
+    assert text_of("from the value", {"text": "  "}) == "from the value"
+
+
+def test_the_strings_of_a_value_come_in_order() -> None:
+    value = {"b": "one", "a": [2, "two", {"deep": ["three", None, " "]}], "c": "four"}
+
+    assert text_of(value, {}) == "one\ntwo\nthree\nfour"
+
+
+def test_what_has_no_string_has_no_text() -> None:
+    assert text_of({"a": 1, "b": [True, None]}, {}) == ""
+
+
+def test_a_deeply_nested_value_is_read() -> None:
+    value: Any = "bottom"
+    for _ in range(5_000):
+        value = [value]
+
+    assert text_of(value, {}) == "bottom"
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(text_of(["x" * 150_000, "y" * 150_000, "z"], {})) <= TEXT_CHARACTERS + 1
+    assert len(text_of("", {"text": "x" * 300_000})) == TEXT_CHARACTERS
+
+
+@settings(deadline=None)  # other tests run beside it
+@given(JSON)
+def test_every_string_of_a_value_is_in_its_text(value: Any) -> None:
+    text = text_of(value, {})
+
+    def strings(item: Any) -> list[str]:
+        if isinstance(item, str):
+            return [item.strip()]
+        inside: list[Any] = [*item.values()] if isinstance(item, dict) else [*item] if isinstance(item, list) else []
+        return [string for inner in inside for string in strings(inner)]
+
+    assert text == "\n".join([string for string in strings(value) if string])
