@@ -20,8 +20,8 @@ COMMANDS: Final = "hive.in.*.*.*.*.*"
 form and so name a tenant that is not their own."""
 MEMBERS_BYTES: Final = 4 * MEBIBYTE
 SHORTEST_DUPLICATE_WINDOW: Final = NANOSECONDS // 10
-CREATED_MEANWHILE_TRIES: Final = 10
-CREATED_MEANWHILE_SECONDS: Final = 0.02
+CREATE_TRIES: Final = 10
+CREATE_AGAIN_SECONDS: Final = 0.05
 
 Config = dict[str, Any]
 
@@ -150,18 +150,24 @@ async def _find(client: Client, name: str) -> dict[str, Any] | None:
 
 
 async def _create(client: Client, name: str, wanted: Config) -> dict[str, Any]:
-    try:
-        created = await ask(client, f"STREAM.CREATE.{name}", wanted)
-    except JetStreamRefused as error:
-        # While another worker creates it too, the server reserves its room twice and may find that there is too little.
-        for _ in range(CREATED_MEANWHILE_TRIES):
+    """Tried a few times: while another worker creates it too, the server reserves its room twice and may find that there
+    is too little; and while it still removes one of the same name, it cannot make the new one's files."""
+    refused: JetStreamRefused | None = None
+    for turn in range(CREATE_TRIES):
+        if turn:
+            await asyncio.sleep(CREATE_AGAIN_SECONDS)
             found = await _find(client, name)
             if found is not None:
                 return found
-            await asyncio.sleep(CREATED_MEANWHILE_SECONDS)
-        raise StreamConflict(f"stream {name} cannot be created: {error.description}") from error
-    log.info("stream created", stream=name)
-    return created
+        try:
+            created = await ask(client, f"STREAM.CREATE.{name}", wanted)
+        except JetStreamRefused as error:
+            refused = error
+        else:
+            log.info("stream created", stream=name)
+            return created
+    reason = refused.description if refused else "no reason given"
+    raise StreamConflict(f"stream {name} cannot be created: {reason}") from refused
 
 
 async def _send(client: Client, subject: str, name: str, config: Config, differing: set[str]) -> None:
