@@ -10,6 +10,7 @@ from hivemem_testing.engine import NoContainerError, engine_failure, have_image,
 from hivemem_testing.nats_program import OLDEST_VERSION, nats_configuration
 from hivemem_testing.packaged import ACCESS_KEY, SECRET_KEY
 from hivemem_testing.readiness import (
+    FORGETTING_FILES,
     REPLICA_SET,
     http_answers,
     mongo_is_ready,
@@ -79,7 +80,9 @@ def nats_container() -> ContainerServer:
 
 def mongo_container() -> ContainerServer:
     container = _container("mongo:8").with_exposed_ports(27017)
-    container.with_command(["--replSet", REPLICA_SET, "--wiredTigerCacheSizeGB", "0.25", "--bind_ip_all"])
+    container.with_command(
+        ["--replSet", REPLICA_SET, "--wiredTigerCacheSizeGB", "0.25", "--bind_ip_all", *FORGETTING_FILES]
+    )
 
     def ready(place: Place) -> bool:
         return mongo_is_ready(place.host, place.port, "localhost:27017")

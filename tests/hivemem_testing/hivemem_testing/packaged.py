@@ -14,7 +14,14 @@ from hivemem_testing.nats_program import nats_binary, nats_configuration
 from hivemem_testing.packages import MINIO, MONGOD, QDRANT, FetchError, NpmPackage, npm_binary
 from hivemem_testing.ports import LOOPBACK, free_port
 from hivemem_testing.process import ProcessServer, Program
-from hivemem_testing.readiness import REPLICA_SET, http_answers, mongo_is_ready, nats_is_ready, objects_are_ready
+from hivemem_testing.readiness import (
+    FORGETTING_FILES,
+    REPLICA_SET,
+    http_answers,
+    mongo_is_ready,
+    nats_is_ready,
+    objects_are_ready,
+)
 from hivemem_testing.seaweedfs_program import (
     remove_sockets,
     seaweedfs_arguments,
@@ -68,6 +75,7 @@ def packaged_mongo(directory: Path, port: int = 0) -> ProcessServer:
             *("--replSet", REPLICA_SET, "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket"),
             # A primary that is told to end would otherwise wait 15 seconds for a successor.
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=0"),
+            *FORGETTING_FILES,
         ),
         environment={"LD_LIBRARY_PATH": str(libraries)},
         port=port,
