@@ -19,8 +19,8 @@ FORGETTING_FILES = (
     *("--setParameter", "minSnapshotHistoryWindowInSeconds=0", "--syncdelay", "5"),
     *("--wiredTigerEngineConfigString", "file_manager=(close_idle_time=5,close_scan_interval=2)"),
 )
-"""Each test has a database of its own. The files of a dropped one would stay, and stay open, for minutes, and a mongod that
-may open no more of them ends itself."""
+"""Each test has a database of its own. The files of a dropped one would stay, and stay open, for minutes, and a mongod
+that may open no more of them ends itself."""
 
 
 def nats_information(host: str, port: int) -> Mapping[str, object] | None:
