@@ -150,7 +150,7 @@ async def _find(client: Client, name: str) -> dict[str, Any] | None:
 
 
 async def _create(client: Client, name: str, wanted: Config) -> dict[str, Any]:
-    """Tried a few times: while another worker creates it too, the server reserves its room twice and may find too little;
+    """Tried a few times. While another worker creates it too, the server reserves room twice and may find too little;
     and while it still removes one of the same name, it cannot make the new one's files."""
     refused: JetStreamRefused | None = None
     for turn in range(CREATE_TRIES):
