@@ -150,7 +150,7 @@ async def test_a_long_session_is_shown_whole(
 
 async def test_files_are_for_their_owner_only(bot: Agent, deployment: Deployment) -> None:
     if deployment.settings.blobs != "filesystem":
-        return
+        pytest.skip("an object store shows a manifest alone, and has no modes and no links")
     shown = Shown(deployment, bot)
     await bot.save("a", b"1")
     upload = await bot.begin("b")
@@ -167,7 +167,7 @@ async def test_files_are_for_their_owner_only(bot: Agent, deployment: Deployment
 
 async def test_a_view_that_was_spoiled_comes_out_right_with_the_next_change(bot: Agent, deployment: Deployment) -> None:
     if deployment.settings.blobs != "filesystem":
-        return
+        pytest.skip("an object store shows a manifest alone, and has no modes and no links")
     shown = Shown(deployment, bot)
     await bot.save("a", b"1")
     await shown.until(["a"])
