@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("pair", (*PAIRS, *OTHER_PAIRS) if every else PAIRS, indirect=True, scope="session")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def nothing_is_left_in_temporary_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder, before = tmp_path_factory.mktemp("temporary"), tempfile.tempdir
     tempfile.tempdir = str(folder)

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedder(folder: Path) -> AsyncIterator[FastembedEmbedder]:
-    opened = FastembedEmbedder(MODEL, 384, folder=folder)
+    opened = FastembedEmbedder(MODEL, 384, folder=folder, cache=folder)
     await opened.load()
     yield opened
     await opened.close()
@@ -57,7 +57,7 @@ async def test_no_texts_give_no_rows_and_a_blank_one_is_refused(embedder: Fastem
 
 
 async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 768, folder=folder)
+    opened = FastembedEmbedder(MODEL, 768, folder=folder, cache=folder)
     with pytest.raises(InvalidRequest) as refused:
         await opened.embed(["a"])
     await opened.close()
@@ -66,7 +66,7 @@ async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
 
 
 async def test_a_model_that_cannot_be_loaded_is_unavailable(tmp_path: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 384, folder=tmp_path)
+    opened = FastembedEmbedder(MODEL, 384, folder=tmp_path, cache=tmp_path)
     with pytest.raises(Unavailable, match="cannot be loaded"):
         await opened.embed(["a"])
     await opened.close()

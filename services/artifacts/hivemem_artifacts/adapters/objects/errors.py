@@ -25,6 +25,8 @@ _FULL: Final = (
 _SET_UP: Final = ("AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch")
 _SERVER_ERRORS: Final = 500
 _INSUFFICIENT_STORAGE: Final = 507
+_NO_SPACE: Final = "no space left on device"
+"""MinIO calls it an InternalError where the disk was full in the middle of a part, and puts the reason in its text."""
 
 
 class Changed(Unavailable):
@@ -54,7 +56,7 @@ def _meaning(error: S3Error) -> HiveError:
         return NotFound("the bytes are not stored")
     if code == _CHANGED:
         return Changed("what was staged is no longer what was hashed: resume it", retry_after_ms=RETRY_AFTER_MS)
-    if code in _FULL or status == _INSUFFICIENT_STORAGE:
+    if code in _FULL or status == _INSUFFICIENT_STORAGE or _NO_SPACE in (error.message or ""):
         return Unavailable(
             f"the disk of the artifacts is full: {code}", retry_after_ms=FULL_RETRY_AFTER_MS, disk_full=True
         )

@@ -23,7 +23,7 @@ class FastembedEmbedder:
     which it keeps in `cache`; runs it in a thread beside the event loop."""
 
     def __init__(
-        self, model: str, dimension: int, *, folder: Path | None = None, cache: Path | None = None, threads: int = 1
+        self, model: str, dimension: int, *, cache: Path, folder: Path | None = None, threads: int = 1
     ) -> None:
         """A `folder` holds the model's ONNX file, `tokenizer.json` and `tokenizer_config.json`."""
         self._model, self._dimension = model, dimension
@@ -71,10 +71,9 @@ class FastembedEmbedder:
             place: dict[str, Any] = {}
             if self._folder is not None:
                 place = {"specific_model_path": str(self._folder), "local_files_only": True}
-            cache = None if self._cache is None else str(self._cache)
             opened = TextEmbedding(
                 self._model,
-                cache_dir=cache,
+                cache_dir=str(self._cache),
                 threads=self._model_threads,
                 providers=["CPUExecutionProvider"],
                 **place,
