@@ -14,6 +14,7 @@ from zlib import crc32
 from nats.aio.msg import Msg
 
 from hivemem.calling import ask, error_in
+from hivemem.threads import to_the_end
 from hivemem.uploading import Progress
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER
 from hivemem_contracts.artifacts.models import Artifact
@@ -81,7 +82,7 @@ async def to_file(hive: "Hive", content: ArtifactContent, file: BinaryIO, progre
     done = 0
     async with aclosing(verified(content.artifact, chunks_of(hive, content))) as pieces:
         async for piece in pieces:
-            await asyncio.to_thread(file.write, piece)
+            await to_the_end(file.write, piece)
             done += len(piece)
             if progress is not None:
                 progress(done, content.artifact.size)
@@ -92,17 +93,17 @@ async def to_path(hive: "Hive", content: ArtifactContent, path: Path, progress: 
     artifact = content.artifact
     part = path.with_name(f".{path.name[:180]}.{artifact.sha256[:16]}.part")
     with _Part(part) as found:
-        done = await asyncio.to_thread(found.take_up, content.chunk_bytes, artifact.size)
+        done = await to_the_end(found.take_up, content.chunk_bytes, artifact.size)
         async with aclosing(chunks_of(hive, content, done // content.chunk_bytes)) as pieces:
             async for piece in pieces:
-                await asyncio.to_thread(found.add, piece)
+                await to_the_end(found.add, piece)
                 done += len(piece)
                 if progress is not None:
                     progress(done, artifact.size)
         if (found.size, found.digest.hexdigest()) != (artifact.size, artifact.sha256):
             found.discard()
             raise _wrong(artifact)
-        await asyncio.to_thread(found.put_in_place, path)
+        await to_the_end(found.put_in_place, path)
 
 
 class _Part:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from hivemem.threads import to_the_end
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 
 KEPT_CHUNKS: Final = 64
@@ -71,7 +72,7 @@ class SeekableFile:
 
     async def chunk(self, index: int, chunk_bytes: int) -> bytes:
         start = index * chunk_bytes
-        return await asyncio.to_thread(self._read, start, min(chunk_bytes, max(self._size - start, 0)))
+        return await to_the_end(self._read, start, min(chunk_bytes, max(self._size - start, 0)))
 
     def _read(self, start: int, length: int) -> bytes:
         self._file.seek(self._start + start)

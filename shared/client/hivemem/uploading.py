@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
@@ -103,24 +104,40 @@ class Uploading:
         return artifact
 
     async def _send(self, upload: Upload) -> None:
-        """All chunks from the first one that is not there, a few at a time."""
+        """All chunks from the first one that is not there, a few at a time.
+
+        One that gets stuck ends the others, but what is being read or hashed goes on to its end. Cut off there, an
+        iterator would have come to its end too early, and a thread would still be at work beside the next one.
+        """
         await self._hash_through(upload.next_chunk, upload.chunk_bytes)
         window = asyncio.Semaphore(ARTIFACT_CHUNK_WINDOW)
-        index = upload.next_chunk
+        under_way: set[asyncio.Task[None]] = set()
+        stuck: list[Stuck] = []
+
+        async def send(index: int, data: bytes) -> None:
+            try:
+                await self._send_chunk(upload, index, data)
+            except Stuck as error:
+                stuck.append(error)
+                for task in under_way - {asyncio.current_task()}:
+                    task.cancel()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            under_way.discard(task)
+            window.release()
+
         try:
             async with asyncio.TaskGroup() as sending:
-                while True:
+                for index in count(upload.next_chunk):
                     await window.acquire()
-                    data = await self._read(index, upload.chunk_bytes)
-                    if not data:
-                        return
-                    task = sending.create_task(self._send_chunk(upload, index, data))
-                    task.add_done_callback(lambda _: window.release())
-                    index += 1
-        except* Stuck as group:
-            raise group.exceptions[0] from None
+                    if stuck or not (data := await self._read(index, upload.chunk_bytes)) or stuck:
+                        break
+                    under_way.add(task := sending.create_task(send(index, data)))
+                    task.add_done_callback(ended)
         except* HiveError as group:
             raise group.exceptions[0] from None
+        if stuck:
+            raise stuck[0]
 
     async def _hash_through(self, next_chunk: int, chunk_bytes: int) -> None:
         """What is there already, from an earlier try of another process, has to be in the hash too."""
@@ -133,6 +150,8 @@ class Uploading:
             await asyncio.to_thread(self._hash.update, data)
             self._hashed += 1
             self._size += len(data)
+            # Nothing could get through while there was nothing to send.
+            self._advanced = asyncio.get_running_loop().time()
         return data
 
     async def _send_chunk(self, upload: Upload, index: int, data: bytes) -> None:
