@@ -307,6 +307,33 @@ async def test_the_stillest_upload_is_let_go_of_where_there_are_too_many(
         assert (await bot.ask("commit", upload_id=upload["upload_id"]))["size"] == CHUNK + 3
 
 
+async def test_nothing_is_closed_while_a_chunk_is_being_written(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of its descriptor could be that of another file before the write comes to it."""
+    upload = await bot.begin("a")
+    await bot.chunk(upload, 0, os.urandom(CHUNK))
+    held = holding_of(bot).held[upload["upload_id"]]
+    append, taking, go_on = held.staging.append, asyncio.Event(), asyncio.Event()
+
+    async def slow(data: bytes) -> None:
+        taking.set()
+        await go_on.wait()
+        assert held.staging.usable
+        await append(data)
+
+    monkeypatch.setattr(held.staging, "append", slow)
+    chunk = asyncio.create_task(bot.chunk(upload, 1, b"end"))
+    await taking.wait()
+    ending = asyncio.create_task(bot.ask("abort", upload_id=upload["upload_id"]))
+    await eventually(lambda: held.upload_id not in holding_of(bot).held, "it is let go of")
+    for _ in range(3):  # whatever was asked of a thread meanwhile has come to its end
+        await held.staging.flush()
+    assert held.staging.usable
+    go_on.set()
+    await chunk
+    assert (await ending)["aborted"]
+    assert not held.staging.usable
+
+
 async def test_where_all_are_busy_one_more_is_refused_for_now(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     await holding_of(bot).close()
     monkeypatch.setattr("hivemem_artifacts.endpoints.chunks.HELD", 1)

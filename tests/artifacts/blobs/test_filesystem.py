@@ -1,5 +1,6 @@
 """The folder of the filesystem's store: modes, links, and what others have put into it."""
 
+import asyncio
 import errno
 import os
 import stat
@@ -13,8 +14,10 @@ import pytest_asyncio
 
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
 from hivemem_artifacts.adapters.filesystem import store as filesystem_store
+from hivemem_artifacts.adapters.filesystem.folders import locked
 from hivemem_artifacts.ports import BlobStore, ShownFile
 from hivemem_contracts.errors import NotFound, Unavailable
+from hivemem_testing.waiting import DEADLINE_SECONDS
 
 from .content import TENANT, UPLOAD, digest, everything, put, staged, whole
 
@@ -255,6 +258,37 @@ async def test_a_disk_that_fails_is_not_trusted_with_what_it_lost(
     assert again.sha256 == digest(b"durable")
     await again.close()
     await staging.close()
+
+
+@pytest.mark.parametrize("last", ["flush", "close"])
+async def test_what_a_holder_makes_durable_while_it_is_taken_over_is_kept_or_unsaid(
+    store: BlobStore, root: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """Whoever sends the bytes forgets those that are durable."""
+    data = b"durable, and not yet"
+    earlier = await staged(store, data[:7])
+    await earlier.flush()
+    await earlier.append(data[7:])
+    loop, asked = asyncio.get_running_loop(), "hivemem_artifacts.adapters.filesystem.takeover.locked"
+
+    async def act() -> None:
+        with suppress(Unavailable):
+            await getattr(earlier, last)()
+
+    def late(descriptor: int) -> bool:
+        monkeypatch.setattr(asked, locked)
+        asyncio.run_coroutine_threadsafe(act(), loop).result(DEADLINE_SECONDS)
+        return locked(descriptor)
+
+    monkeypatch.setattr(asked, late)
+    later = await store.open_staging(UPLOAD)
+    assert later.size >= earlier.durable >= 7
+    await later.append(data[later.size :])
+    await later.seal(TENANT, later.sha256)
+    assert await whole(store, digest(data)) == data
+    await later.close()
+    await earlier.close()
+    assert len(list((root / "staging" / UPLOAD).iterdir())) == 1
 
 
 async def test_what_is_sealed_late_is_new_to_a_collector(store: BlobStore, root: Path) -> None:

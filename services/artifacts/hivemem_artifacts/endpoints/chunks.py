@@ -230,7 +230,8 @@ class Holding:
         held = self.held.get(upload_id)
         if held is not None and only in (None, held):
             del self.held[upload_id]
-            await held.staging.close()
+            async with held.lock:  # a file is not closed under a thread that is writing to it
+                await held.staging.close()
 
     async def let_go_unless_usable(self, held: Held) -> None:
         """After a failure. Whoever comes next opens it again, and begins with what is surely there."""

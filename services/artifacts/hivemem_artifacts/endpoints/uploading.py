@@ -205,7 +205,9 @@ class Uploading:
                 return await self._became(tenant, body.upload_id, upload)
             try:
                 async with held.lock:
-                    return await self._commit_held(call, body, held)
+                    artifact = await self._commit_held(call, body, held)
+                await self._end(body.upload_id)
+                return artifact
             except Unavailable:
                 await self._holding.let_go_unless_usable(held)
                 raise
@@ -218,13 +220,10 @@ class Uploading:
         sha256, size = _said(body, upload)
         there = await self._there(tenant, sha256, size) if staging.size == 0 else None
         if sha256 is not None and there is not None:
-            artifact = await self._note(call, body.upload_id, upload, sha256, there, None)
-        else:
-            self._check_whole(sha256, size, held)
-            put = _sealing(staging, tenant)
-            artifact = await self._note(call, body.upload_id, upload, staging.sha256, staging.size, put)
-        await self._end(body.upload_id)
-        return artifact
+            return await self._note(call, body.upload_id, upload, sha256, there, None)
+        self._check_whole(sha256, size, held)
+        put = _sealing(staging, tenant)
+        return await self._note(call, body.upload_id, upload, staging.sha256, staging.size, put)
 
     async def _there(self, tenant: str, sha256: str | None, size: int | None) -> int | None:
         """The size of these bytes, if they need not be sent."""

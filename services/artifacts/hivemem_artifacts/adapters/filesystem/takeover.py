@@ -1,8 +1,9 @@
 """Taking over what is staged of an upload, so that nobody else can change it.
 
 The name of a staged file says how many of its bytes are durable. The bytes past those may be zeros after a loss of
-power, so they are not trusted. A file is held by a lock. Who takes over from a holder that still lives copies the
-file, so that no late write of that one is seen.
+power, so they are not trusted. A file is held by a lock. Who takes over first gives the file another name, so that
+an earlier holder can mark nothing more as durable, and copies it where that one still lives, so that no late write of
+it is seen.
 """
 
 import os
@@ -67,6 +68,8 @@ def _held_alone(folder: Folder) -> Held:
 
 
 def _held(folder: Folder, best: Staged) -> Held:
+    best, found = Staged(fresh_name("file"), best.durable), best
+    folder.rename(found.file, folder, best.file)
     source = folder.open(best.file, os.O_RDWR)
     with ExitStack() as unless_held:
         unless_held.callback(os.close, source)

@@ -4,20 +4,27 @@ No object is written twice, so what is hashed is what is joined.
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from hivemem_artifacts.adapters.digests import sha256
 from hivemem_artifacts.adapters.objects.bucket import Bucket, StoredObject
 from hivemem_artifacts.adapters.objects.errors import unavailable
+from hivemem_artifacts.adapters.objects.joining import Part, copied, parts_of
 from hivemem_artifacts.adapters.objects.keys import blob_key, presigned_key, segment_key
-from hivemem_artifacts.adapters.objects.takeover import SEGMENT_BYTES, holds
+from hivemem_artifacts.adapters.objects.takeover import SEGMENT_BYTES, holder_of
 from hivemem_artifacts.adapters.threads import Threads
 from hivemem_artifacts.ports import PIECE_BYTES
 from hivemem_contracts.errors import HiveError, InvalidRequest, NotFound
 
 SEGMENTS: Final = 10_000
 """The most parts that S3 joins."""
+
+READ_AHEAD: Final = 2
+"""So many pieces are read while another one is hashed."""
 
 
 class ObjectStaging:
@@ -31,8 +38,10 @@ class ObjectStaging:
         self._claimed = claimed
         self._hash = sha256()
         self._size = 0
-        self._filling = bytearray()
-        self._full: bytes | None = None
+        self._filling: list[bytes] = []
+        self._filled = 0
+        """How many bytes these are."""
+        self._full: list[bytes] | None = None
         self._putting: asyncio.Task[None] | None = None
         self._failed: HiveError | None = None
         self._segments: list[StoredObject] = []
@@ -64,7 +73,7 @@ class ObjectStaging:
             raise InvalidRequest("chunk: the upload is being committed, and takes no more bytes", field="chunk")
         assert len(data) <= PIECE_BYTES, "more than one piece"
         self._check_usable()
-        if len(self._filling) + len(data) >= SEGMENT_BYTES:
+        if self._filled + len(data) >= SEGMENT_BYTES:
             await self._settle()
         await self._threads.run(self._take, data)
         self._begin_put()
@@ -72,8 +81,8 @@ class ObjectStaging:
     async def flush(self) -> None:
         self._check_usable()
         await self._settle()
-        if len(self._filling) > (self._tail.size if self._tail else 0):
-            self._tail = await self._threads.run(self._put, bytes(self._filling))
+        if self._filled > (self._tail.size if self._tail else 0):
+            self._tail = await self._threads.run(self._put, list(self._filling))
 
     async def seal(self, tenant: str, blob: str) -> None:
         key = blob_key(tenant, blob)
@@ -91,14 +100,14 @@ class ObjectStaging:
             await self.flush()
             await self._join(key)
         else:
-            await self._threads.run(self._bucket.put, key, bytes(self._filling), "application/json")
+            await self._threads.run(self._bucket.put, key, list(self._filling), "application/json")
 
     async def close(self) -> None:
         if not self._closed:
             with suppress(HiveError):
                 await self.flush()
             self._usable, self._closed = False, True
-            self._filling.clear()
+            self._filling, self._filled = [], 0
             self._full = None
 
     async def drop(self) -> None:
@@ -110,10 +119,10 @@ class ObjectStaging:
 
     async def take_back(self, segments: list[StoredObject]) -> None:
         """Go on from what is staged."""
+        last = await self._hash_all([Part(segment.key, segment.etag, 0, segment.size) for segment in segments])
         for segment in segments:
-            data = await self._read_back(segment, 0, segment.size)
             if segment.size < SEGMENT_BYTES:
-                self._filling += data
+                self._fill(last)
                 self._tail = segment
             else:
                 self._count(segment)
@@ -130,25 +139,35 @@ class ObjectStaging:
                 expected=size,
                 actual=found.size,
             )
-        for offset in range(0, size, PIECE_BYTES):
-            await self._read_back(found, offset, min(PIECE_BYTES, size - offset))
+        offsets = range(0, size, PIECE_BYTES)
+        await self._hash_all([Part(found.key, found.etag, at, min(PIECE_BYTES, size - at)) for at in offsets])
         self._count(found)
         self._sealed = True
 
     def _take(self, data: bytes) -> None:
+        self._count_in(data)
+        self._fill(data)
+
+    def _count_in(self, data: bytes) -> None:
         self._hash.update(data)
-        self._filling += data
         self._size += len(data)
 
+    def _fill(self, data: bytes) -> None:
+        self._filling.append(data)
+        self._filled += len(data)
+
     def _begin_put(self) -> None:
-        if self._full is None and len(self._filling) >= SEGMENT_BYTES:
-            self._full = bytes(memoryview(self._filling)[:SEGMENT_BYTES])
-            del self._filling[:SEGMENT_BYTES]
+        if self._full is None and self._filled >= SEGMENT_BYTES:
+            # No more than the last piece reaches into the next segment.
+            self._full, last = self._filling, self._filling.pop()
+            rest = self._filled - SEGMENT_BYTES
+            self._full.append(last[: len(last) - rest])
+            self._filling, self._filled = ([last[len(last) - rest :]] if rest else []), rest
         if self._full is not None and self._putting is None:
             self._failed = None
             self._putting = asyncio.create_task(self._put_full(self._full))
 
-    async def _put_full(self, full: bytes) -> None:
+    async def _put_full(self, full: list[bytes]) -> None:
         try:
             self._count(await self._threads.run(self._put, full))
         except HiveError as error:
@@ -169,22 +188,26 @@ class ObjectStaging:
             self._begin_put()
 
     async def _join(self, key: str) -> None:
+        parts = [part for source in self._parts() for part in parts_of(source.key, source.etag, source.size)]
         try:
-            if parts := self._parts():
-                await self._threads.run(self._bucket.compose, key, parts)
+            if parts:
+                await copied(self._threads, await self._threads.run(self._bucket.join, key), parts)
             else:
-                await self._threads.run(self._bucket.put, key, b"")
+                await self._threads.run(self._bucket.put, key, ())
         except NotFound as error:
             raise unavailable(f"the upload {self._upload_id} was discarded: resume it") from error
 
     def _parts(self) -> list[StoredObject]:
         return self._segments if self._tail is None else [*self._segments, self._tail]
 
-    def _put(self, data: bytes) -> StoredObject:
-        segment = self._bucket.put(segment_key(self._upload_id, self._holder, self._segments_size, len(data)), data)
-        if self._claimed and not holds(self._bucket, self._upload_id, self._holder):
+    def _put(self, data: Sequence[bytes]) -> StoredObject:
+        key = segment_key(self._upload_id, self._holder, self._segments_size, sum(map(len, data)))
+        segment = self._bucket.put(key, data)
+        holder = holder_of(self._bucket, self._upload_id) if self._claimed else self._holder
+        if holder != self._holder:
             self._usable = False
-            self._bucket.remove(segment.key)
+            if holder is None:  # nobody else would remove it; a later holder may have found it, and go on from it
+                self._bucket.remove(segment.key)
             self._check_usable()
         return segment
 
@@ -192,15 +215,33 @@ class ObjectStaging:
         self._segments.append(segment)
         self._segments_size += segment.size
 
-    async def _read_back(self, source: StoredObject, offset: int, length: int) -> bytes:
+    async def _hash_all(self, pieces: Sequence[Part]) -> bytes:
+        """Hash what is there, piece by piece; the last one is given back."""
+        left, data = iter(pieces), b""
+        reading: deque[asyncio.Task[bytes]] = deque()
+
+        def ahead(count: int) -> None:
+            reading.extend(asyncio.create_task(self._read_back(piece)) for piece in islice(left, count))
+
         try:
-            data = await self._threads.run(self._bucket.get, source.key, offset, length, etag=source.etag)
+            ahead(READ_AHEAD)
+            while reading:
+                data = await reading.popleft()
+                ahead(1)
+                await self._threads.run(self._count_in, data)
+            return data
+        finally:
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+
+    async def _read_back(self, piece: Part) -> bytes:
+        try:
+            data = await self._threads.run(self._bucket.get, piece.key, piece.offset, piece.size, etag=piece.etag)
         except NotFound as error:
             raise unavailable(f"the upload {self._upload_id} is being discarded") from error
-        if len(data) != length:
+        if len(data) != piece.size:
             raise unavailable(f"the staged bytes of {self._upload_id} are not to be had")
-        self._hash.update(data)
-        self._size += length
         return data
 
     def _check_usable(self) -> None:

@@ -25,20 +25,23 @@ class Taken(NamedTuple):
 
 
 def take_over(bucket: Bucket, upload_id: str) -> Taken:
-    newest = _newest(bucket, upload_id)
+    newest = holder_of(bucket, upload_id)
     segments = _staged(bucket, upload_id, newest) if newest else []
     number = int(newest.partition("-")[0], 16) + 1 if newest else 1
     holder = f"{number:08x}-{secrets.token_hex(8)}"
-    bucket.put(claims_prefix(upload_id) + holder, orjson.dumps([tuple(segment) for segment in segments]))
+    _claim(bucket, upload_id, holder, segments)
+    # Until it could see the claim, the earlier holder may have told of more that is durable.
+    if newest and (later := _staged(bucket, upload_id, newest)) != segments:
+        _claim(bucket, upload_id, holder, segments := later)
     return Taken(holder, segments)
 
 
-def holds(bucket: Bucket, upload_id: str, holder: str) -> bool:
-    """Whether nobody has come after it, and the upload is not discarded."""
-    return _newest(bucket, upload_id) == holder
+def _claim(bucket: Bucket, upload_id: str, holder: str, segments: list[StoredObject]) -> None:
+    bucket.put(claims_prefix(upload_id) + holder, [orjson.dumps([tuple(segment) for segment in segments])])
 
 
-def _newest(bucket: Bucket, upload_id: str) -> str | None:
+def holder_of(bucket: Bucket, upload_id: str) -> str | None:
+    """Who came last; nobody has an upload that is discarded."""
     prefix = claims_prefix(upload_id)
     return max((found.key.removeprefix(prefix) for found in bucket.objects(prefix)), default=None)
 
