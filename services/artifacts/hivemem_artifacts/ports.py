@@ -166,7 +166,8 @@ class BlobStore(Protocol):
     async def read(self, tenant: str, blob: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes, at most `PIECE_BYTES`, from `offset`; fewer only where the blob ends.
 
-        Raises `NotFound` where the blob is missing, also if it is deleted meanwhile.
+        Raises `NotFound` where the blob is missing, also if it is deleted meanwhile; but what another process deletes
+        may be read for a few seconds more.
         """
         ...
 

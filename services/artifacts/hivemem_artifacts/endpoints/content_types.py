@@ -74,13 +74,12 @@ def content_type_of(start: bytes, name: str, said: str | None) -> str:
 
 def is_text(start: bytes) -> bool:
     """UTF-8 without control characters; the last character may be cut off."""
-    if start.translate(None, _CONTROL) != start:
-        return False
     try:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data" and error.start >= len(start) - 3
-    return True
+        if error.reason != "unexpected end of data" or error.start < len(start) - 3:
+            return False
+    return start.translate(None, _CONTROL) == start
 
 
 def _signature(start: bytes) -> str | None:

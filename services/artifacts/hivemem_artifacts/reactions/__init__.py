@@ -9,7 +9,7 @@ from hivemem_artifacts.reactions.sessions import SessionFiles
 from hivemem_artifacts.reactions.views import Views
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 
-REST: Final = 3
+REST: Final = 9
 """Showing a session takes as long as it is large: it rests so many times as long as it worked."""
 
 REST_SECONDS: Final = 5.0

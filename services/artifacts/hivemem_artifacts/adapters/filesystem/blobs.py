@@ -1,33 +1,15 @@
 """Blobs as files under their names; each call blocks, for a thread of its own."""
 
-import os
 from collections.abc import Generator
 from contextlib import suppress
 
 from hivemem_artifacts.adapters.filesystem.errors import translated
-from hivemem_artifacts.adapters.filesystem.folders import Folder, closing, read_all, write_all
-from hivemem_artifacts.adapters.filesystem.layout import Layout, fresh_name, is_blob, place
+from hivemem_artifacts.adapters.filesystem.folders import Folder, closing, read_all
+from hivemem_artifacts.adapters.filesystem.layout import Layout
 from hivemem_artifacts.adapters.names import checked_blob, is_blob_name
 from hivemem_artifacts.ports import PIECE_BYTES, StoredBlob
 from hivemem_contracts.errors import InvalidRequest, NotFound
 from hivemem_contracts.subjects import decode_token
-
-
-def put_blob(layout: Layout, tenant: str, blob: str, data: bytes) -> None:
-    assert len(data) <= PIECE_BYTES, "more than one piece: stage it"
-    with translated(), layout.shard(tenant, checked_blob(blob), make=True) as shard:
-        if is_blob(shard, blob, len(data)):
-            shard.sync()  # whoever stored it may still be about to
-            return
-        with layout.staging() as staging:
-            draft = fresh_name("put")
-            try:
-                with closing(staging.create(draft)) as descriptor:
-                    write_all(descriptor, data, 0)
-                    os.fsync(descriptor)
-                place(staging, draft, shard, blob, len(data))
-            finally:
-                staging.remove(draft)
 
 
 def read_blob(layout: Layout, tenant: str, blob: str, offset: int, length: int) -> bytes:

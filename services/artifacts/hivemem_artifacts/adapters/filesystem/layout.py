@@ -53,7 +53,7 @@ class Layout:
     def shard(self, tenant: str, blob: str, *, make: bool = False) -> Generator[Folder]:
         """The folder where a blob stands."""
         with self.tenants() as blobs:
-            names = (tenant_name(tenant), blob[:_SHARD_DIGITS])
+            names = (tenant_name(tenant), shard_name(blob))
             with blobs.within(*names, make=make) as shard:
                 yield shard
 
@@ -63,6 +63,10 @@ class Layout:
         names = (_VIEWS,) if tenant == _LONE_TENANT else (_TENANTS, tenant_name(tenant), _VIEWS)
         with Folder.root(self._root) as root, root.within(*names, make=make) as sessions:
             yield sessions
+
+
+def shard_name(blob: str) -> str:
+    return blob[:_SHARD_DIGITS]
 
 
 def place(source: Folder, name: str, shard: Folder, blob: str, size: int) -> None:

@@ -6,19 +6,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from hivemem_artifacts.adapters.filesystem.blobs import delete_blob, put_blob, read_blob, stat_blob, stored_blobs
+from hivemem_artifacts.adapters.filesystem.blobs import delete_blob, read_blob, stat_blob, stored_blobs
 from hivemem_artifacts.adapters.filesystem.errors import unavailable
+from hivemem_artifacts.adapters.filesystem.groups import SmallBlob
 from hivemem_artifacts.adapters.filesystem.layout import Layout
+from hivemem_artifacts.adapters.filesystem.puts import Puts
 from hivemem_artifacts.adapters.filesystem.staging import FileStaging
 from hivemem_artifacts.adapters.filesystem.stagings import discard_staging, probe, stored_stagings
 from hivemem_artifacts.adapters.filesystem.takeover import take_over
 from hivemem_artifacts.adapters.filesystem.views import try_to_open, try_to_remove
 from hivemem_artifacts.adapters.threads import Threads
-from hivemem_artifacts.ports import Capability, Staging, StoredBlob, StoredStaging, View
+from hivemem_artifacts.ports import PIECE_BYTES, Capability, Staging, StoredBlob, StoredStaging, View
 from hivemem_contracts.errors import InvalidRequest
-
-PUTS_AT_ONCE: Final = 16
-"""Each waits for the disk most of its time, and the disk writes side by side what waits."""
 
 CALLS_AT_ONCE: Final = 8
 VIEW_SECONDS: Final = 10.0
@@ -39,7 +38,7 @@ class FilesystemBlobs:
 
     def __init__(self, root: Path) -> None:
         self._layout = Layout(root)
-        self._puts = Threads("blob-puts", PUTS_AT_ONCE)
+        self._puts = Puts(self._layout)
         self._calls = Threads("blobs", CALLS_AT_ONCE)
 
     async def check(self) -> None:
@@ -50,7 +49,8 @@ class FilesystemBlobs:
         await self._calls.close()
 
     async def put(self, tenant: str, blob: str, data: bytes) -> None:
-        await self._puts.run(put_blob, self._layout, tenant, blob, data)
+        assert len(data) <= PIECE_BYTES, "more than one piece: stage it"
+        await self._puts.put(SmallBlob(tenant, blob, data))
 
     async def read(self, tenant: str, blob: str, offset: int, length: int) -> bytes:
         return await self._calls.run(read_blob, self._layout, tenant, blob, offset, length)

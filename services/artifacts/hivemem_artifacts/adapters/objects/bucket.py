@@ -2,30 +2,25 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
-from io import BytesIO
 from typing import Final, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from minio import Minio
-from minio.commonconfig import ComposeSource
+from minio.credentials.credentials import Credentials
 from minio.datatypes import Object
 from minio.deleteobjects import DeleteObject
 from minio.error import S3Error
 from urllib3 import PoolManager, Retry, Timeout
 
-from hivemem_artifacts.adapters.objects.errors import Changed, translated, unavailable
+from hivemem_artifacts.adapters.objects.errors import translated, unavailable
+from hivemem_artifacts.adapters.objects.joining import Joining
+from hivemem_artifacts.adapters.objects.requests import Requests, checksum
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
 
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 30.0
 """How long the store may be silent."""
-
-COPY_BYTES: Final = 256 * 1024 * 1024
-"""The most that it copies within one call, and so within that time."""
-
-_PART_BYTES: Final = 16 * 1024 * 1024
-"""More than any piece has, so that one is never sent in parts."""
 
 _MADE: Final = ("BucketAlreadyExists", "BucketAlreadyOwnedByYou")
 
@@ -64,6 +59,7 @@ class Bucket:
         self._pool = pool
         self._access = access
         self._client = _client(access.url, access, pool)
+        self._requests = Requests(self._client, pool, Credentials(access.access_key, access.secret_key), name)
 
     def make(self) -> None:
         with translated():
@@ -75,12 +71,11 @@ class Bucket:
                 if error.code not in _MADE:
                     raise
 
-    def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+    def put(self, key: str, data: Sequence[bytes], content_type: str = "application/octet-stream") -> StoredObject:
+        headers = {"Content-Type": content_type, "x-amz-checksum-crc32": checksum(data)}
         with translated():
-            done = self._client.put_object(
-                self._name, key, BytesIO(data), len(data), content_type=content_type, part_size=_PART_BYTES
-            )
-        return StoredObject(key, len(data), done.etag or "", 0)
+            response = self._requests.send("PUT", key, headers=headers, body=data)
+        return StoredObject(key, sum(map(len, data)), response.headers.get("etag", "").strip('"'), 0)
 
     def get(self, key: str, offset: int, length: int, *, etag: str | None = None) -> bytes:
         """A range, or nothing past the end. With an `etag` of those very bytes, else `Changed`."""
@@ -117,28 +112,10 @@ class Bucket:
             for found in self._client.list_objects(self._name, prefix=prefix, recursive=True):
                 yield _stored(found)
 
-    def compose(self, key: str, sources: Sequence[StoredObject]) -> None:
-        """Make one object of others, on the server, atomically; `Changed` if one of them is no longer the same."""
+    def join(self, key: str) -> Joining:
+        """Begin to make one object of others."""
         with translated():
-            try:
-                ranges = [part for source in sources for part in self._ranges(source)]
-                self._client.compose_object(self._name, key, ranges)
-            except ValueError as error:  # the client's own checks: a part of another size than was put
-                raise Changed("what was staged was changed: resume it") from error
-
-    def _ranges(self, source: StoredObject) -> list[ComposeSource]:
-        if source.size <= COPY_BYTES:
-            return [ComposeSource(self._name, source.key, match_etag=source.etag)]
-        return [
-            ComposeSource(
-                self._name,
-                source.key,
-                offset=offset,
-                length=min(COPY_BYTES, source.size - offset),
-                match_etag=source.etag,
-            )
-            for offset in range(0, source.size, COPY_BYTES)
-        ]
+            return Joining(self._requests, self._name, key)
 
     def remove(self, key: str) -> None:
         with translated():
@@ -171,9 +148,7 @@ class Bucket:
         """A client whose URLs are for the clients of the fleet; it signs, and never speaks to the store itself."""
         if self._access.public_url == self._access.url:
             return self._client
-        # The region is in what is signed, and only the store knows it.
-        signed = self._client.presigned_get_object(self._name, "region")
-        region = parse_qs(urlsplit(signed).query)["X-Amz-Credential"][0].split("/")[-3]
+        region = self._requests.region  # it is in what is signed, and only the store knows it
         return _client(self._access.public_url, self._access, self._pool, region)
 
 

@@ -23,6 +23,9 @@ _FULL: Final = (
     "XMinioStorageFull",
 )
 _SET_UP: Final = ("AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch")
+_PASSING: Final = ("BadDigest", "RequestTimeout", "SlowDown", "XAmzContentChecksumMismatch")
+"""The first and the last one: bytes were changed on their way."""
+
 _SERVER_ERRORS: Final = 500
 _INSUFFICIENT_STORAGE: Final = 507
 _NO_SPACE: Final = "no space left on device"
@@ -62,6 +65,6 @@ def _meaning(error: S3Error) -> HiveError:
         )
     if code in _SET_UP:
         return unavailable(f"the object store cannot be used as it is set up: {code}")
-    if status >= _SERVER_ERRORS or code in ("RequestTimeout", "SlowDown"):
+    if status >= _SERVER_ERRORS or code in _PASSING:
         return unavailable(f"the object store cannot do this now: {code}")
     return Internal(f"the object store refused with {code}")

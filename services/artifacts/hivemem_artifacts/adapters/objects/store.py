@@ -19,6 +19,7 @@ from hivemem_artifacts.adapters.objects.keys import (
     staged_upload_id,
     staging_prefix,
 )
+from hivemem_artifacts.adapters.objects.reading import ReadAhead
 from hivemem_artifacts.adapters.objects.staging import SEGMENTS, ObjectStaging
 from hivemem_artifacts.adapters.objects.takeover import SEGMENT_BYTES, take_over
 from hivemem_artifacts.adapters.objects.views import ObjectView
@@ -42,23 +43,25 @@ class ObjectBlobs:
         access = Access(url, public_url or url, access_key, secret_key)
         self._bucket = Bucket(access, bucket, CALLS_AT_ONCE)
         self._threads = Threads("objects", CALLS_AT_ONCE)
+        self._reading = ReadAhead(self._get)
         self._views: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def check(self) -> None:
         await self._threads.run(self._probe)
 
     async def close(self) -> None:
+        await self._reading.close()
         await self._threads.close()
         self._bucket.close()
 
     async def put(self, tenant: str, blob: str, data: bytes) -> None:
         assert len(data) <= PIECE_BYTES, "more than one piece: stage it"
-        await self._threads.run(self._bucket.put, blob_key(tenant, blob), data)
+        await self._threads.run(self._bucket.put, blob_key(tenant, blob), [data])
 
     async def read(self, tenant: str, blob: str, offset: int, length: int) -> bytes:
         assert 0 < length <= PIECE_BYTES, "one piece at a time"
         try:
-            return await self._threads.run(self._bucket.get, blob_key(tenant, blob), offset, length)
+            return await self._reading.read(blob_key(tenant, blob), offset, length)
         except NotFound as error:
             raise NotFound(f"the bytes {blob} are not stored", blob=blob) from error
 
@@ -67,7 +70,9 @@ class ObjectBlobs:
         return None if found is None else StoredBlob(tenant, blob, found.size, found.modified_at)
 
     async def delete(self, tenant: str, blob: str) -> None:
-        await self._threads.run(self._bucket.remove, blob_key(tenant, blob))
+        key = blob_key(tenant, blob)
+        self._reading.forget(key)
+        await self._threads.run(self._bucket.remove, key)
 
     def blobs(self) -> AsyncIterator[StoredBlob]:
         return self._threads.pages(self._stored_blobs())
@@ -110,6 +115,9 @@ class ObjectBlobs:
         async with self._views.setdefault(key, asyncio.Lock()):
             await self._threads.run(self._bucket.remove, key)
 
+    async def _get(self, key: str, offset: int, length: int) -> bytes:
+        return await self._threads.run(self._bucket.get, key, offset, length)
+
     def _unclaimed(self, upload_id: str) -> ObjectStaging:
         """One that nobody takes over."""
         return ObjectStaging(self._bucket, self._threads, upload_id, "only", claimed=False)
@@ -117,7 +125,7 @@ class ObjectBlobs:
     def _probe(self) -> None:
         self._bucket.make()
         key = presigned_key(fresh_id("check"))
-        self._bucket.put(key, b"check")
+        self._bucket.put(key, [b"check"])
         self._bucket.remove(key)
 
     def _stored_blobs(self) -> Generator[StoredBlob]:
