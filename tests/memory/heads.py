@@ -7,7 +7,7 @@ from hivemem_memory.decisions.erasing import Order, begin_erasure
 from hivemem_memory.decisions.restoring import restore_memory
 from hivemem_memory.decisions.writing import delete_memory, patch_memory, put_memory
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Head, Record
 from hivemem_testing import heads
 

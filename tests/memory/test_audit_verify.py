@@ -10,7 +10,7 @@ from hivemem_memory.decisions.auditing import hash_of
 from hivemem_memory.endpoints import comparing, verifying
 from hivemem_memory.endpoints.verifying import Verification
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 
 from .chains import chain_is_current
 from .hive import NAMESPACE, Agent, Body

@@ -10,7 +10,7 @@ from hivemem_memory.decisions.batches import Batch, Done, Staged
 from hivemem_memory.decisions.writing import put_memory
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Heads
 
 from .heads import NAMESPACE, DictHeads

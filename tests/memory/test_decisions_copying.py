@@ -11,7 +11,7 @@ from hivemem_memory.decisions.standing import Standing
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
-from hivemem_memory.entities.places import moved, place_of
+from hivemem_runtime.ledger.places import moved, place_of
 from hivemem_runtime.ledger.port import Append, Decision
 
 from .heads import NAMESPACE, DictHeads

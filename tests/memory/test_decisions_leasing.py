@@ -21,7 +21,7 @@ from hivemem_memory.decisions.leasing import (
     require_claim,
 )
 from hivemem_memory.entities.leases import LEASE, Lease
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Decision
 from hivemem_testing.heads import DictHeads
 

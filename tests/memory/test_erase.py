@@ -12,7 +12,7 @@ from hivemem_memory.endpoints.erasing import Eraser
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.erasures import ERASURE
 from hivemem_memory.entities.memories import MEMORY, receipt_id
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 
 from .hive import NAMESPACE, Agent, Body, eventually
 

@@ -13,9 +13,9 @@ from hivemem_memory.endpoints import erasing
 from hivemem_memory.endpoints.erasing import Eraser
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import place_of
 from hivemem_memory.reactions import clock
 from hivemem_memory.reactions.clock import Clock
+from hivemem_runtime.ledger.places import place_of
 
 from .chains import chain_is_current
 from .hive import NAMESPACE, Agent, eventually

@@ -12,7 +12,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_time
 from hivemem_memory.endpoints.forking import SLICE_ITEMS
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 
 from .exact import exactly

@@ -16,8 +16,8 @@ import hivemem
 from hivemem.hive import Connecting
 from hivemem.leases import Lease
 from hivemem_memory.entities.leases import LEASE
-from hivemem_memory.entities.places import place_of
 from hivemem_memory.worker import MemorySettings, build
+from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.servers import packaged_nats
 
 from .conftest import Deployment

@@ -13,9 +13,9 @@ from hivemem_contracts.errors import Overloaded
 from hivemem_contracts.subjects import encode_token
 from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting, now_in_microseconds
 from hivemem_memory.entities.leases import LEASE, Lease
-from hivemem_memory.entities.places import place_of
 from hivemem_memory.worker import build
 from hivemem_runtime.bus import connection
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Head
 from hivemem_runtime.worker import Parts, Worker
 from hivemem_testing.servers import packaged_nats

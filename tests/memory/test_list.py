@@ -9,10 +9,10 @@ import pytest
 
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.limits import REPLY_BYTES
-from hivemem_memory.endpoints.paging import EXAMINED
 from hivemem_memory.entities import ENTITIES
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import QueryKind
+from hivemem_runtime.paging import EXAMINED
 
 from .exact import exactly
 from .hive import NAMESPACE, Agent, Body, eventually

@@ -11,8 +11,8 @@ from hivemem_memory.decisions.standing import Standing, erased_at, expired, fenc
 from hivemem_memory.decisions.writing import require_times
 from hivemem_memory.entities.answers import ANSWER, Answer
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, digest_of
-from hivemem_memory.entities.places import namespace_and_key
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 
 

@@ -11,7 +11,7 @@ from hivemem_memory.decisions.standing import memory_not_found
 from hivemem_memory.entities.erasures import ERASURE, Erasure
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import below, place_of
+from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
 OWN_NAME: Final = "memory"

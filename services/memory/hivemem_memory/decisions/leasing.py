@@ -12,7 +12,7 @@ from hivemem_contracts.identifiers import covers, format_microseconds
 from hivemem_contracts.limits import LEASE_WAITERS
 from hivemem_contracts.memory.models import LeaseClaim
 from hivemem_memory.entities.leases import LEASE, Lease, step_between
-from hivemem_memory.entities.places import namespace_and_key, place_of
+from hivemem_runtime.ledger.places import namespace_and_key, place_of
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
 

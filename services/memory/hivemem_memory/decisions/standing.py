@@ -3,8 +3,8 @@
 from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_memory.entities.fences import FENCE
 from hivemem_memory.entities.memories import MemoryHead
-from hivemem_memory.entities.places import namespaces_above, place_of
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.places import namespaces_above, place_of
 from hivemem_runtime.ledger.port import Head, Heads
 
 Standing = Head[MemoryHead] | None

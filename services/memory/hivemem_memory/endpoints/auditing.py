@@ -20,14 +20,14 @@ from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.memory import operations, replies, requests
 from hivemem_contracts.subjects import encode_token
 from hivemem_memory.decisions.auditing import Refusal, refuse, taken_up
-from hivemem_memory.endpoints.paging import Bookmark, Lines
 from hivemem_memory.endpoints.verifying import Verification
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import place_of, scope_of
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.ledger.places import place_of, scope_of
 from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
 REACTION: Final = "audit"

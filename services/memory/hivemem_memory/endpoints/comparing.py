@@ -17,7 +17,7 @@ from hivemem_memory.entities.memories import (
     digest_of,
     evolve_memory,
 )
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Head, Ledger, Record
 
 AWAITED: Final = 5_000

@@ -24,10 +24,10 @@ from hivemem_memory.decisions.erasing import (
 from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.entities.erasures import ERASURE, Erasure
 from hivemem_memory.entities.memories import MEMORY, receipt_id
-from hivemem_memory.entities.places import below
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.erasing import TRIES, Announcements, erase_announced
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Covered, Decide, Head, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 

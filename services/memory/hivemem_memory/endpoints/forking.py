@@ -13,14 +13,14 @@ from hivemem_contracts.memory import replies, requests
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_memory.decisions.copying import Copy, Progress, copy_slice, progress_of, reads_of
 from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.paging import READ_AT_ONCE
 from hivemem_memory.endpoints.past import bounds_after, lived_at, read_past, settled
 from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, require_announceable
-from hivemem_memory.entities.places import below, moved, namespace_and_key
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.places import below, moved, namespace_and_key
 from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, Ledger, Outcome, Write
+from hivemem_runtime.paging import READ_AT_ONCE
 from hivemem_runtime.service import Call
 
 SLICE_ITEMS: Final = 500

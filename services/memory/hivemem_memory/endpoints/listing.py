@@ -9,12 +9,12 @@ from typing import Final
 from hivemem_contracts.identifiers import covers, microseconds_from_time
 from hivemem_contracts.memory import replies, requests
 from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.paging import EXAMINED, READ_AT_ONCE, Bookmark, Lines
 from hivemem_memory.endpoints.rendering import memory_fields, microseconds
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
-from hivemem_memory.entities.places import below, namespace_and_key, scope_of
 from hivemem_runtime.ledger.entity import Scalar
+from hivemem_runtime.ledger.places import below, namespace_and_key, scope_of
 from hivemem_runtime.ledger.port import Covered, Head, Ledger
+from hivemem_runtime.paging import EXAMINED, READ_AT_ONCE, Bookmark, Lines
 from hivemem_runtime.service import Call
 
 COUNTED_AT_ONCE: Final = 1_000

@@ -11,12 +11,12 @@ from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_contracts.memory import operations, requests
 from hivemem_memory.endpoints.differences import bounded_differences
 from hivemem_memory.endpoints.forking import Forking
-from hivemem_memory.endpoints.paging import EXAMINED, Bookmark, Lines
 from hivemem_memory.endpoints.past import PastPage, bounds_after, lived, settled
 from hivemem_memory.endpoints.rendering import memory_fields
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
-from hivemem_memory.entities.places import namespace_and_key
+from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Covered, Ledger
+from hivemem_runtime.paging import EXAMINED, Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
 PLACES_AT_ONCE: Final = 1_000

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.paging import EXAMINED, Bookmark, Lines
 from hivemem_memory.endpoints.rendering import memory_of, microseconds
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
-from hivemem_memory.entities.places import below
+from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Append, Heads, Ledger, Record, Write
+from hivemem_runtime.paging import EXAMINED, Bookmark, Lines
 from hivemem_runtime.service import Call
 
 _NEXT: Final = "\x01"

@@ -11,11 +11,11 @@ from hivemem_contracts.memory import operations, requests
 from hivemem_memory.decisions.standing import expired, memory_not_found
 from hivemem_memory.endpoints.differences import ABSENT, bounded_differences
 from hivemem_memory.endpoints.listing import Listing
-from hivemem_memory.endpoints.paging import Bookmark, Lines
 from hivemem_memory.endpoints.rendering import memory_fields, memory_of, microseconds
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, version_fields
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Record
+from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
 

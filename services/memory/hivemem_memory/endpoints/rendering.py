@@ -5,7 +5,7 @@ from typing import Any
 
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, evolve_memory
-from hivemem_memory.entities.places import namespace_and_key
+from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Record
 
 

@@ -10,13 +10,13 @@ from hivemem_memory.decisions.batches import Batch, Done, Staged
 from hivemem_memory.decisions.copying import import_memory, past_of
 from hivemem_memory.decisions.standing import fences_of, require_unfenced
 from hivemem_memory.endpoints.auditing import Trail
-from hivemem_memory.endpoints.paging import Lines
 from hivemem_memory.endpoints.past import PastPage
 from hivemem_memory.endpoints.rendering import memory_fields
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MemoryHead, require_announceable
-from hivemem_memory.entities.places import place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.paging import Lines
 from hivemem_runtime.service import Call, Service
 
 _CONTENT = (

@@ -7,9 +7,9 @@ from typing import Final
 from hivemem_contracts.memory.replies import AuditVerified
 from hivemem_memory.decisions.auditing import hash_of
 from hivemem_memory.endpoints.comparing import UNREADABLE, Broken, Comparison, Place, Suspect, Told, TooEarly, tells
-from hivemem_memory.endpoints.paging import Bookmark
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, ChainHead, Link
 from hivemem_runtime.ledger.port import Head, Ledger, Record
+from hivemem_runtime.paging import Bookmark
 
 LINKS: Final = 200_000
 SECONDS: Final = 2.0

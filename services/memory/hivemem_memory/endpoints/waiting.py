@@ -11,9 +11,9 @@ from hivemem_contracts.subjects import change_subject
 from hivemem_memory.decisions.leasing import end_lease, give_up, lease_of
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_memory.entities.memories import memory_address
-from hivemem_memory.entities.places import place_of
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.live import LiveChanges
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Write
 
 CLOCK: Final = "hivemem"

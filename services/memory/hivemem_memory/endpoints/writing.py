@@ -15,7 +15,7 @@ from hivemem_memory.decisions.writing import delete_memory, patch_memory, put_me
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.leases import LEASE
 from hivemem_memory.entities.memories import MEMORY, MemoryRecord, require_announceable
-from hivemem_memory.entities.places import namespace_and_key, place_of
+from hivemem_runtime.ledger.places import namespace_and_key, place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 

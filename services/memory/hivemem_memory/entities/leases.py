@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_memory.entities.memories import memory_address
-from hivemem_memory.entities.places import namespace_and_key
 from hivemem_runtime.ledger.entity import Announcement, Entity, Stamp
+from hivemem_runtime.ledger.places import namespace_and_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import orjson
 from hivemem_contracts.identifiers import derived_id, format_microseconds
 from hivemem_contracts.limits import SUBJECT_BYTES
 from hivemem_contracts.subjects import Address, change_subject
-from hivemem_memory.entities.places import namespace_and_key, scope_of
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
+from hivemem_runtime.ledger.places import namespace_and_key, scope_of
 
 ANNOUNCED_AS: Final[Mapping[str, str]] = {
     "put": "put",

@@ -19,8 +19,8 @@ from hivemem_memory.decisions.auditing import Done, done_of, take_up, taken_up
 from hivemem_memory.endpoints.auditing import REACTION, Trail
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import place_of
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Write
 
 log = structlog.get_logger("hivemem.memory")

@@ -9,8 +9,8 @@ from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_memory.decisions.expiring import end_with_session
 from hivemem_memory.endpoints.erasing import SKEW_MICROSECONDS, Eraser
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.entities.places import below
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Ledger, Write
 
 NAME: Final = "sessions"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_memory.endpoints.paging import READ_AT_ONCE, Bookmark, Lines
+from hivemem_runtime.paging import READ_AT_ONCE, Bookmark, Lines
 
 ITEMS = st.lists(st.text("a", max_size=40), max_size=30)
 
