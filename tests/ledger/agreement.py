@@ -24,7 +24,8 @@ async def agree(ledger: Ledger, model: Model, draw: random.Random) -> None:
             ids = [key[2] for key in model.keys if key[:2] == (entity.name, tenant)]
             heads = await ledger.heads(entity, tenant, [*ids, "never"])
             assert heads == {id: model.head((entity.name, tenant, id)) for id in ids}
-            await _agree_on_moments(ledger, model, entity, tenant, ids, draw)
+            if entity.history:
+                await _agree_on_moments(ledger, model, entity, tenant, ids, draw)
             for index in entity.indexes:
                 await _agree_on_index(ledger, model, entity, tenant, index)
 
@@ -33,6 +34,8 @@ async def agree_on_key(ledger: Ledger, model: Model, key: Key, draw: random.Rand
     name, tenant, id = key
     entity, kept = model.entities[name], model.keys[key]
     assert await ledger.head(entity, tenant, id) == model.head(key)
+    if not entity.history:
+        return
     await _agree_on_history(ledger, model, key, draw)
     for version in draw.sample(range(kept.version + 2), min(SAMPLES, kept.version + 2)):
         record = await ledger.record(entity, tenant, id, version)

@@ -23,6 +23,7 @@ from .clock import SECOND, ManualClock
 from .entities import ENTITIES
 
 CLOSE_SECONDS = 20
+_KINDS = ("heads", "records", "cold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,10 @@ class Store(Protocol):
     def make(self, options: Options) -> Ledger: ...
     def become_newer(self) -> None:
         """Mark the data as written by a release that does not exist yet."""
+        ...
+
+    def kept(self, entity: AnyEntity) -> int:
+        """How many heads and records there are of a kind, in all."""
         ...
 
     async def forget_requests(self, ledger: Ledger, now: int) -> None:
@@ -126,6 +131,11 @@ class SqliteStore:
             changed = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'data_version'")
             assert changed.rowcount == 1
 
+    def kept(self, entity: AnyEntity) -> int:
+        with closing(sqlite3.connect(self.path)) as connection:
+            counts = [connection.execute(f"SELECT count(*) FROM {entity.name}_{kind}").fetchone()[0] for kind in _KINDS]
+        return sum(counts)
+
     async def forget_requests(self, ledger: Ledger, now: int) -> None:
         assert isinstance(ledger, SqliteLedger)
         await ledger.purge()
@@ -145,6 +155,9 @@ class MongoStore:
     def become_newer(self) -> None:
         changed = self.client[self.database]["meta"].update_one({"_id": "data"}, {"$inc": {"version": 1}})
         assert changed.modified_count == 1
+
+    def kept(self, entity: AnyEntity) -> int:
+        return sum(self.client[self.database][f"{entity.name}_{kind}"].count_documents({}) for kind in _KINDS)
 
     async def forget_requests(self, ledger: Ledger, now: int) -> None:
         """The server does it by its own clock, once a minute; here by the clock of the test, on the same index."""

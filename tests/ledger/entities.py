@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Entity, Index, Scalar, Stamp
+from hivemem_runtime.ledger.entity import (
+    Announcement,
+    AnyEntity,
+    Entity,
+    Index,
+    Scalar,
+    Stamp,
+    announces_nothing,
+)
 
 
 def _announced(stamp: Stamp, operation: str) -> tuple[Announcement, ...]:
@@ -130,4 +138,29 @@ COUNTER: Entity[CounterHead, CounterSet] = Entity(
     snapshot_every=1,
 )
 
-ENTITIES: tuple[AnyEntity, ...] = (NOTE, COUNTER)
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Head and record alike."""
+
+    value: int
+    board: str | None = None
+    body: Any = None
+
+
+GAUGE: Entity[Gauge, Gauge] = Entity(
+    name="gauge",
+    head=Gauge,
+    record=Gauge,
+    evolve=lambda _head, record, _stamp: record,
+    announce=announces_nothing,
+    indexed=lambda head: {"board": head.board, "value": head.value},
+    indexes=(
+        Index("by_board", ("board",), "value"),
+        Index("ids", (), None, covering=("value", "board")),
+    ),
+    snapshot_every=1,
+    history=False,
+)
+
+ENTITIES: tuple[AnyEntity, ...] = (NOTE, COUNTER, GAUGE)

@@ -101,8 +101,9 @@ class Model:
             assert each.head == found.head
             assert not each.erased
             self._keep(found, stamp, append.record)
+        first = committed[0]
         for scope in _scopes(write):
-            self._repeats[scope] = (committed[0].stamp, committed[0].record)
+            self._repeats[scope] = (first.stamp, first.record if first.entity.history else None)
 
     def _keep(self, key: ModelKey, stamp: Stamp, record: Any) -> None:
         entity = key.entity

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from hivemem_runtime.ledger.port import Write
 
-from .writes import TENANT, Told, count, edit, note_and_count, nothing, series, transfer
+from .writes import TENANT, Told, count, count_and_gauge, edit, gauge, note_and_count, nothing, series, transfer
 
 TENANTS = (TENANT, TENANT, TENANT, "zeta")
 NOTES = ("n0", "n1", "n2.x", "$n3")
@@ -46,9 +46,11 @@ class WriteSource:
         if draw.random() < 0.25:
             expect = versions.get(("counter", told.tenant, counter), 0) + draw.choice((0, 0, 0, -1, 1))
         kind = draw.random()
-        if kind < 0.3:
+        if kind < 0.2:
+            return self._gauged(counter, told)
+        if kind < 0.4:
             return count(counter, draw.randint(0, 9), name=draw.choice(BOARDS), expect=expect, told=told)
-        if kind < 0.7:
+        if kind < 0.75:
             return edit(
                 note,
                 name,
@@ -61,11 +63,19 @@ class WriteSource:
                 add=draw.randint(0, 9),
                 told=told,
             )
-        if kind < 0.8:
+        if kind < 0.83:
             source, target = draw.sample(COUNTERS, 2)
             return transfer(source, target, draw.randint(1, 20), told=told)
-        if kind < 0.9:
-            return note_and_count(note, counter, name, told=told)
         if kind < 0.95:
-            return series(note, counter, draw.randint(1, 9), told=told)
+            several = draw.random() < 0.3
+            steps = draw.randint(1, 9)
+            return (
+                series(note, counter, steps, told=told) if several else note_and_count(note, counter, name, told=told)
+            )
         return nothing(counter, told=replace(told, once=None))
+
+    def _gauged(self, id: str, told: Told) -> Write:
+        draw = self.draw
+        if draw.random() < 0.5:
+            return count_and_gauge(id, gauge_first=draw.random() < 0.5, told=told)
+        return gauge(id, draw.randint(0, 9), board=draw.choice((*BOARDS, None)), told=told)

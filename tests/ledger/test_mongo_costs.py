@@ -16,9 +16,9 @@ from hivemem_testing.contract import Server
 
 from .backends import within
 from .clock import SECOND, ManualClock
-from .entities import COUNTER, ENTITIES, NOTE, CounterSet
+from .entities import COUNTER, ENTITIES, GAUGE, NOTE, CounterSet
 from .waiting import announce_all
-from .writes import TENANT, Told, count, edit, write
+from .writes import TENANT, Told, count, edit, gauge, write
 
 Client = MongoClient[dict[str, Any]]
 VERSIONS = 10_000
@@ -181,3 +181,30 @@ async def test_many_erasures_at_once_go_together(ledger: Ledger, mongo_client: C
     ]
     assert _transactions(mongo_client) - before <= 4
     assert await ledger.as_of(COUNTER, TENANT, ids, 2**53) == {}
+
+
+async def test_heads_alone_leave_one_trace_however_often_they_are_written(
+    ledger: Ledger, mongo_client: Client, database: str
+) -> None:
+    for turn in range(10):
+        await ledger.commit(gauge("g"))
+        await ledger.erase(GAUGE, TENANT, "g", actor="eve", cause=f"{turn}")
+
+    kept = list(mongo_client[database]["requests"].find())
+    assert len(kept) == 1
+    assert "until" in kept[0]
+    assert not {"gauge_records", "gauge_cold"} & set(mongo_client[database].list_collection_names())
+
+
+async def test_erasure_of_a_head_alone_reads_its_own_requests_and_no_others(
+    ledger: Ledger, mongo_client: Client, database: str
+) -> None:
+    writes = [gauge(f"g{number}", told=Told(request_id=f"{number}", once="o")) for number in range(200)]
+    await asyncio.gather(*[ledger.commit(each) for each in writes])
+
+    with profiled(mongo_client, database, "requests") as seen:
+        await ledger.erase(GAUGE, TENANT, "g7", actor="eve", cause="gdpr")
+    commands, keys, documents = _read(seen)
+    assert commands > 0
+    assert keys <= 20
+    assert documents <= 10

@@ -13,16 +13,16 @@ from pymongo import MongoClient
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.mongo import MongoLedger
 from hivemem_runtime.ledger.mongo.driver import DriverName
-from hivemem_runtime.ledger.port import Committed
+from hivemem_runtime.ledger.port import Committed, Outcome
 from hivemem_testing.contract import Server
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_mongo
 
 from .backends import within
-from .entities import COUNTER, ENTITIES, NOTE, CounterHead
+from .entities import COUNTER, ENTITIES, GAUGE, NOTE, CounterHead
 from .losing_proxy import LosingProxy, Loss
-from .waiting import announce_all
-from .writes import TENANT, Told, count, edit
+from .waiting import announce_all, eventually
+from .writes import TENANT, Told, count, count_and_gauge, edit, gauge
 
 DRIVERS: tuple[DriverName, ...] = ("motor", "pymongo")
 EACH_TRY = 6
@@ -129,6 +129,88 @@ async def test_erasure_whose_commit_was_not_answered_is_one_erasure(
     assert stamp.version == 2
     assert [each.stamp for each in heard] == [stamp]
     assert await ledger.history(NOTE, TENANT, "n", limit=9) == []
+
+
+@pytest.fixture
+async def other(mongo_server: Server, database: str, ledger: MongoLedger) -> AsyncIterator[MongoLedger]:
+    """A process that loses nothing, on the same store."""
+    other = MongoLedger(mongo_server.url, ENTITIES, database=database)
+    await other.open()
+    yield other
+    await within(other.close())
+
+
+async def _meanwhile(proxy: LosingProxy, other: MongoLedger) -> list[Outcome]:
+    """What somebody else writes to the gauge as soon as something is lost."""
+
+    async def lost() -> bool:
+        return proxy.lost > 0
+
+    await eventually(lost, "something is lost")
+    return [await within(other.commit(gauge("g"))) for _ in range(3)]
+
+
+@pytest.mark.parametrize("times", [1, EACH_TRY])
+@pytest.mark.parametrize("loss", ["command", "reply"])
+async def test_heads_alone_whose_commit_was_not_answered_are_written_once(
+    ledger: MongoLedger, other: MongoLedger, proxy: LosingProxy, loss: Loss, times: int
+) -> None:
+    """Others go on writing the key: its head says nothing any more of who wrote it before."""
+    heard: list[Committed] = []
+    ledger.on_commit(heard.extend)
+    await ledger.commit(gauge("g"))
+    proxy.lose(loss, "commitTransaction", times)
+
+    writing = asyncio.gather(*[ledger.commit(gauge("g", told=Told(request_id=f"{number}"))) for number in range(3)])
+    meanwhile = await _meanwhile(proxy, other)
+    outcomes = await within(writing)
+
+    assert not any(outcome.duplicate for outcome in outcomes)
+    stamps = [outcome.stamp for outcome in (*outcomes, *meanwhile) if outcome.stamp]
+    assert sorted(stamp.version for stamp in stamps) == list(range(2, 5 + len(meanwhile)))
+    assert [each.stamp for each in heard[1:]] == [outcome.stamp for outcome in outcomes]
+    assert {outcome.stamp.version: outcome.head.value for outcome in (*outcomes, *meanwhile) if outcome.stamp} == {
+        stamp.version: stamp.version for stamp in stamps
+    }
+    again = await within(ledger.commit(gauge("g", told=Told(request_id="0"))))
+    assert (again.duplicate, again.stamp) == (True, outcomes[0].stamp)
+
+
+async def test_batch_of_both_kinds_whose_commit_was_not_answered_is_there_once(
+    ledger: MongoLedger, proxy: LosingProxy
+) -> None:
+    proxy.lose("reply", "commitTransaction", EACH_TRY)
+
+    outcomes = await within(
+        asyncio.gather(*[ledger.commit(count_and_gauge("g", gauge_first=number % 2 == 0)) for number in range(4)])
+    )
+
+    assert [outcome.stamp.version for outcome in outcomes if outcome.stamp] == [1, 2, 3, 4]
+    head = await ledger.head(GAUGE, TENANT, "g")
+    assert head
+    assert (head.version, head.value and head.value.value) == (4, 4)
+
+
+@pytest.mark.parametrize("loss", ["command", "reply"])
+async def test_erasure_whose_commit_was_not_answered_takes_nothing_that_came_after_it(
+    ledger: MongoLedger, other: MongoLedger, proxy: LosingProxy, loss: Loss
+) -> None:
+    heard: list[Committed] = []
+    await ledger.commit(gauge("g"))
+    ledger.on_commit(heard.extend)
+    proxy.lose(loss, "commitTransaction", EACH_TRY)
+
+    erasing = asyncio.ensure_future(ledger.erase(GAUGE, TENANT, "g", actor="eve", cause=None))
+    meanwhile = await _meanwhile(proxy, other)
+    stamp = await within(erasing)
+
+    assert stamp
+    assert [each.stamp for each in heard] == [stamp]
+    versions = [outcome.stamp.version for outcome in meanwhile if outcome.stamp]
+    assert sorted([1, stamp.version, *versions]) == list(range(1, 3 + len(versions)))
+    head = await ledger.head(GAUGE, TENANT, "g")
+    assert head
+    assert (head.value.value if head.value else 0) == head.version - stamp.version
 
 
 async def test_erasure_that_was_cut_off_is_finished_by_the_next_process(

@@ -8,7 +8,7 @@ from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Write
 
-from .entities import COUNTER, NOTE, CounterSet, NoteEdited
+from .entities import COUNTER, GAUGE, NOTE, CounterSet, Gauge, NoteEdited
 
 TENANT = "acme"
 
@@ -94,6 +94,42 @@ def count(id: str, by: int = 1, *, name: str = "", expect: int | None = None, to
 def value_of(heads: Heads, id: str) -> int:
     head = heads(COUNTER, id)
     return head.value.value if head and head.value else 0
+
+
+def gauge(
+    id: str,
+    by: int = 1,
+    *,
+    board: str | None = None,
+    body: Any = None,
+    expect: int | None = None,
+    told: Told | None = None,
+) -> Write:
+    """Like `count`, of a thing that keeps no history."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        check_version(heads, GAUGE, id, expect)
+        return [Append(GAUGE, id, Gauge(shown_by(heads, id) + by, board, body))]
+
+    return write(GAUGE, id, decide, told)
+
+
+def shown_by(heads: Heads, id: str) -> int:
+    head = heads(GAUGE, id)
+    return head.value.value if head and head.value else 0
+
+
+def count_and_gauge(id: str, *, gauge_first: bool, told: Told | None = None) -> Write:
+    """A counter and a gauge of the same id, in one step. The write is on what comes first, which answers it again."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        appends: list[Append[Any, Any]] = [
+            Append(COUNTER, id, CounterSet(value_of(heads, id) + 1)),
+            Append(GAUGE, id, Gauge(shown_by(heads, id) + 1)),
+        ]
+        return appends[::-1] if gauge_first else appends
+
+    return write(GAUGE, id, decide, told) if gauge_first else write(COUNTER, id, decide, told)
 
 
 def transfer(source: str, target: str, amount: int, *, told: Told | None = None) -> Write:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,24 @@ from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.publisher import encode_announcement
 from hivemem_runtime.bus.streams import StreamSettings, declare
+from hivemem_runtime.ledger.entity import AnyEntity, announces_nothing
+from hivemem_runtime.ledger.port import Append, Decision, Heads, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
 
-from .things import TENANT, THING, UNSPEAKABLE, count, count_many, eventually, open_ledger, told
+from .things import (
+    LEVEL,
+    TENANT,
+    THING,
+    UNSPEAKABLE,
+    Thing,
+    count,
+    count_many,
+    eventually,
+    open_ledger,
+    set_level,
+    told,
+)
 
 
 def later() -> int:
@@ -34,7 +49,7 @@ async def start(client: Client) -> AsyncIterator[Start]:
     started: list[Announcer] = []
 
     def start(ledger: SqliteLedger, clock: Any = None) -> Announcer:
-        announcer = Announcer(ledger, [THING], clock=clock)
+        announcer = Announcer(ledger, [THING, LEVEL], clock=clock)
         announcer.start(client)
         started.append(announcer)
         return announcer
@@ -243,6 +258,50 @@ async def test_an_unknown_fault_does_not_silence_it(
     assert await told(client) == {"a": [1]}
 
 
+async def test_what_is_never_announced_is_not_queued_and_stays_not_due(client: Client, tmp_path: Path) -> None:
+    quiet = replace(THING, announce=announces_nothing, announce_erased=None)
+    ledger = SqliteLedger(tmp_path / "quiet.db", [quiet])
+    announcer = Announcer(ledger, [quiet])
+    await ledger.open()
+
+    def decide(heads: Heads, now: int) -> Decision:
+        return [Append(quiet, "a", Thing(1)), Append(quiet, "a", Thing(2)), Append(quiet, "b", Thing(1))]
+
+    async def nothing_is_due() -> bool:
+        return await ledger.due(older_than=later(), limit=10) == []
+
+    await ledger.commit(Write(TENANT, "bot", quiet, "a", decide))
+    assert announcer.status()["queued"] == 0
+    assert not await nothing_is_due()
+    announcer.start(client)
+    await ledger.commit(Write(TENANT, "bot", quiet, "a", decide))
+    assert announcer.status()["queued"] == 0
+    await eventually(nothing_is_due, "what was committed is as good as announced")
+    await announcer.stop()
+    await ledger.close()
+    assert await told(client) == {}
+
+
+async def test_what_waits_in_the_queue_is_not_swept(
+    client: Client, ledger: SqliteLedger, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SWEEP_SECONDS", 0.001)
+    monkeypatch.setattr(module, "WAVE_RECORDS", 10)
+    read: list[str] = []
+    history = ledger.history
+
+    def history_read(entity: AnyEntity, tenant: str, id: str, **bounds: Any) -> Any:
+        read.append(id)
+        return history(entity, tenant, id, **bounds)
+
+    monkeypatch.setattr(ledger, "history", history_read)
+    announcer = start(ledger, later)
+    await count_many(ledger, [f"t{n}" for n in range(300)])
+    await out(announcer)
+    assert await told(client) == {f"t{n}": [1] for n in range(300)}
+    assert read == []
+
+
 async def test_stopping_sends_what_is_queued_and_starting_again_goes_on(client: Client, ledger: SqliteLedger) -> None:
     announcer = Announcer(ledger, [THING])
     announcer.start(client)
@@ -255,6 +314,22 @@ async def test_stopping_sends_what_is_queued_and_starting_again_goes_on(client: 
     await out(announcer)
     assert await told(client) == {"a": list(range(1, 303))}
     await announcer.stop()
+
+
+async def test_what_keeps_no_history_is_never_looked_for(client: Client, ledger: SqliteLedger, start: Start) -> None:
+    announcer = start(ledger, later)
+    for number in range(20):
+        await set_level(ledger, "a", number)
+    assert announcer.status()["queued"] == 0
+    stamp = await ledger.erase(LEVEL, TENANT, "a", actor="bot", cause="why")
+    assert stamp is not None
+    await announcer.flush(LEVEL, TENANT, "a", 20, 0)
+    await announcer.flush_tombstone(stamp)
+    await set_level(ledger, "a", 1)
+    await count(ledger, "b")
+    await announcer.caught_up()
+    assert await told(client) == {"b": [1]}
+    assert await ledger.due(older_than=later(), limit=10) == []
 
 
 async def test_one_that_was_never_started_can_be_stopped(ledger: SqliteLedger) -> None:

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.subjects import Address
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.ledger.entity import Announcement, Entity, Stamp
+from hivemem_runtime.ledger.entity import Announcement, Entity, Stamp, announces_nothing
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 
@@ -51,8 +51,21 @@ THING: Final[Entity[Thing, Thing]] = Entity(
 )
 
 
+LEVEL: Final[Entity[Thing, Thing]] = Entity(
+    name="level",
+    head=Thing,
+    record=Thing,
+    evolve=lambda head, record, stamp: record,
+    announce=announces_nothing,
+    indexed=lambda head: {},
+    snapshot_every=1,
+    history=False,
+)
+"""Of which the head alone is kept."""
+
+
 def open_ledger(path: Path) -> SqliteLedger:
-    return SqliteLedger(path, [THING])
+    return SqliteLedger(path, [THING, LEVEL])
 
 
 def count(ledger: Ledger, id: str, note: str = "") -> Awaitable[Outcome]:
@@ -64,6 +77,14 @@ def count(ledger: Ledger, id: str, note: str = "") -> Awaitable[Outcome]:
         return [Append(THING, id, Thing(number, note))]
 
     return ledger.commit(Write(TENANT, "bot", THING, id, decide))
+
+
+def set_level(ledger: Ledger, id: str, number: int) -> Awaitable[Outcome]:
+    def decide(heads: Heads, now: int) -> Decision:
+        del heads, now
+        return [Append(LEVEL, id, Thing(number))]
+
+    return ledger.commit(Write(TENANT, "bot", LEVEL, id, decide))
 
 
 async def count_many(ledger: Ledger, ids: list[str]) -> None:

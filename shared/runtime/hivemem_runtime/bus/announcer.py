@@ -8,7 +8,7 @@ time, and the next one starts when it is acknowledged.
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
-from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp
+from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp, announces_nothing
 from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
 log = structlog.get_logger("hivemem.announcer")
@@ -51,11 +51,15 @@ class Announcer:
     ) -> None:
         self._publisher: Publisher | None = None
         self._ledger = ledger
-        self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities}
+        self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities if entity.history}
+        """Of others there is nothing to announce, and no record to be found."""
+        self._silent = {name for name, entity in self._entities.items() if _is_silent(entity)}
         self._clock = clock or (lambda: time.time_ns() // 1_000)
         self._queue: deque[Committed] = deque()
+        self._passed: dict[Key, int] = {}
         self._wanted: deque[tuple[Due, asyncio.Future[None]]] = deque()
-        self._out: dict[Key, int] = {}
+        self._out: OrderedDict[Key, int] = OrderedDict()
+        """Ordered, because a plain dict looks through what has left it for what is its first."""
         self._left = 0
         """How many records ever left the queue."""
         self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -69,6 +73,7 @@ class Announcer:
         """After the streams are declared. What was committed before is found in the store."""
         self._left += len(self._queue)
         self._queue.clear()
+        self._passed.clear()
         self._out.clear()
         self._stopping = False
         self._publisher = Publisher(client)
@@ -126,14 +131,20 @@ class Announcer:
 
     def _committed(self, records: Sequence[Committed]) -> None:
         for record in records:
-            if len(self._queue) < QUEUE_RECORDS:
+            stamp = record.stamp
+            if stamp.entity in self._silent:
+                if len(self._passed) < QUEUE_RECORDS:
+                    self._passed[stamp.entity, stamp.tenant, stamp.id] = stamp.version
+            elif record.entity.history and len(self._queue) < QUEUE_RECORDS:
                 self._queue.append(record)
         self._wake.set()
 
     async def _run(self) -> None:
         swept, failures = 0.0, 0
-        while not (self._stopping and not self._queue):
+        while not self._stopping or self._queue or self._passed:
             try:
+                if self._passed:
+                    self._pass()
                 if self._wanted:
                     await self._flush_wanted()
                 elif now() - swept >= SWEEP_SECONDS:
@@ -156,12 +167,18 @@ class Announcer:
 
     async def _wait(self) -> None:
         self._wake.clear()
-        if self._queue or self._wanted or self._stopping:
+        if self._queue or self._wanted or self._passed or self._stopping:
             return
         try:
             await asyncio.wait_for(self._wake.wait(), SWEEP_SECONDS)
         except TimeoutError:
             return
+
+    def _pass(self) -> None:
+        """What is never announced is as good as announced."""
+        passed, self._passed = self._passed, {}
+        for key, version in passed.items():
+            self._ledger.announced(*key, version)
 
     async def _wave(self) -> None:
         """The records at the front of the queue. They leave it once they are acknowledged."""
@@ -213,6 +230,9 @@ class Announcer:
     async def _sweep(self) -> bool:
         """Whether nothing is left that had to wait for the queue."""
         older_than = self._clock() - int(SWEEP_AGE_SECONDS * 1_000_000)
+        if self._queue:
+            # What was committed after its front is in it, or follows: by waves it is told many times as cheaply.
+            older_than = min(older_than, self._queue[0].stamp.at)
         until = now() + SWEEP_SHARE_SECONDS
         for due in await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS):
             await self._catch_up(due, (due.entity, due.tenant, due.id))
@@ -268,8 +288,13 @@ class Announcer:
 
     def _reached(self, reached: Mapping[Key, int]) -> None:
         for key, version in reached.items():
-            self._out.pop(key, None)
             self._out[key] = version
+            self._out.move_to_end(key)
             self._ledger.announced(*key, version)
         while len(self._out) > KNOWN_KEYS:
-            del self._out[next(iter(self._out))]
+            self._out.popitem(last=False)
+
+
+def _is_silent(entity: AnyEntity) -> bool:
+    """Whether nothing of it is ever announced, neither its records nor its erasure."""
+    return entity.announce is announces_nothing and entity.announce_erased is None

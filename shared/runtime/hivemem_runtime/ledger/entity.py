@@ -64,6 +64,11 @@ class Announcement(NamedTuple):
     key: str | None = None
 
 
+def announces_nothing(record: object, stamp: Stamp) -> tuple[Announcement, ...]:
+    """The `announce` of what nobody outside hears of."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Entity(Generic[HeadT, RecordT]):
     """A kind of thing. `HeadT` and `RecordT` are flat frozen dataclasses of plain JSON values.
@@ -77,6 +82,9 @@ class Entity(Generic[HeadT, RecordT]):
     all that its head needs.
     `schema` numbers the shape of both dataclasses; `upcast(kind, schema, body)` brings an older body up to it, where
     `kind` is "head" or "record".
+    Without `history` the head alone is kept, and its records leave no trace: for what is replaced often, and whose past
+    is of no use or must not stay. Nothing is announced of such a thing. An entity may give up its history in a later
+    release, but never take it up: what records there are by then is not read any more, and goes when its key is erased.
     """
 
     name: str
@@ -93,6 +101,7 @@ class Entity(Generic[HeadT, RecordT]):
     schema: int = 1
     upcast: Callable[[str, int, dict[str, Any]], dict[str, Any]] | None = None
     announce_erased: Callable[[Stamp], tuple[Announcement, ...]] | None = None
+    history: bool = True
     index_by_name: Mapping[str, Index] = field(init=False, repr=False, compare=False)
     index_fields: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The fields of all indexes, each once, in a stable order."""
@@ -101,6 +110,17 @@ class Entity(Generic[HeadT, RecordT]):
         fields = dict.fromkeys(name for index in self.indexes for name in index.fields)
         object.__setattr__(self, "index_by_name", {index.name: index for index in self.indexes})
         object.__setattr__(self, "index_fields", tuple(fields))
+        if not self.history:
+            self._check_that_it_needs_no_records()
+
+    def _check_that_it_needs_no_records(self) -> None:
+        lacking = f"{self.name} keeps no history"
+        assert self.announce is announces_nothing, f"{lacking}: announcements are made from records"
+        assert self.announce_erased is None, f"{lacking}: an erasure is announced after the records before it"
+        assert self.position is None, f"{lacking}: positions number records"
+        assert self.tags is None, f"{lacking}: tags are those of records"
+        assert not self.tag_fields, f"{lacking}: tags are those of records"
+        assert self.snapshot_every == 1, f"{lacking}: snapshots are kept among records"
 
 
 AnyEntity = Entity[Any, Any]

@@ -78,7 +78,8 @@ class Write:
 
 
 class Committed(NamedTuple):
-    """One record that a commit appended, with the head after it and the key's announced mark before it."""
+    """One record that a commit appended, with the head after it and the key's announced mark before it; of an entity
+    without history the mark is the version itself, for there is nothing to announce."""
 
     entity: AnyEntity
     stamp: Stamp
@@ -91,7 +92,8 @@ class Committed(NamedTuple):
 class Outcome(NamedTuple):
     """What became of a write: its first record. `record` is None if the decision appended nothing.
 
-    `head` is the head right after that record, or None for a duplicate (see `Ledger.at`)."""
+    `head` is the head right after that record, or None for a duplicate, which answers the stamp and the record of the
+    first time; where that record is of an entity without history, the stamp alone."""
 
     stamp: Stamp | None
     record: Any
@@ -139,6 +141,10 @@ class Ledger(Protocol):
     Versions of a key grow by one from 1; commit times of a key strictly grow. Concurrent writers, in one process or
     many, never lose an update. When a batch fails, everything that was queued behind it fails with it, so a caller
     that submits in order never sees a later write of a key applied without an earlier one.
+
+    Of an entity without history a key is its head and nothing else. All holds for it that is said here, but there is
+    nothing to read of its past: `record`, `history`, `version_at`, `as_of` and `freeze` refuse it as an error of the
+    program, no key of it is ever due, and a duplicate knows the first stamp, not the record.
     """
 
     def on_commit(self, listener: Listener) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
-from hivemem_runtime.ledger.codec import decode_head, decode_record, encode, plain
+from hivemem_runtime.ledger.codec import decode_head, decode_record, dump, encode, plain
 from hivemem_runtime.ledger.entity import Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.port import Record
 
@@ -32,8 +32,12 @@ class StoredRecord(NamedTuple):
         return Record(stamp, decode_record(entity, self.schema, self.body), snapshot)
 
 
-def store(entity: Entity[HeadT, RecordT], stamp: Stamp, record: RecordT, head: HeadT) -> StoredRecord:
-    """The stored form of a new record; with a snapshot of the head after it where one is due."""
+def store(entity: Entity[HeadT, RecordT], stamp: Stamp, record: RecordT, head: HeadT) -> StoredRecord | None:
+    """The stored form of a new record; with a snapshot of the head after it where one is due. None where records are
+    not kept: then the head is what has to be fit to be stored, be it that the next write of the batch replaces it."""
+    if not entity.history:
+        dump(head)
+        return None
     every = entity.snapshot_every
     position = entity.position(record) if entity.position else None
     return StoredRecord(

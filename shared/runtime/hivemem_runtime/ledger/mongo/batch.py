@@ -21,9 +21,11 @@ from hivemem_runtime.ledger.mongo.documents import (
     identities_of,
     indexed_fields,
     is_once,
+    kept_stamp,
     record_document,
     record_id,
     records_of,
+    request_document,
     stored_body,
 )
 from hivemem_runtime.ledger.mongo.driver import Document, Query
@@ -32,8 +34,9 @@ from hivemem_runtime.ledger.mongo.history import read_versions
 from hivemem_runtime.ledger.mongo.operations import Operations
 from hivemem_runtime.ledger.mongo.plan import Plan, Spent
 from hivemem_runtime.ledger.mongo.purging import pending_purges
+from hivemem_runtime.ledger.mongo.traces import has_landed, leave_trace
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import Outcome, Write
+from hivemem_runtime.ledger.port import Outcome, Record, Write
 
 _CONFLICT_TRIES: Final = 40
 _LOST_TRIES: Final = 3
@@ -85,7 +88,7 @@ class Batch:
             if landed is not None:
                 return landed
         plan = await self._decided()
-        if plan.records or plan.requests:
+        if plan.committed or plan.requests:
             await self._apply(plan)
         return plan
 
@@ -165,20 +168,18 @@ class Batch:
             await self._answer(self.bench.entities[name], documents)
 
     async def _answer(self, entity: AnyEntity, requests: Sequence[Document]) -> None:
-        wanted = {_place(request) for request in requests if request["v"]}
+        wanted = {_place(request): "at" in request for request in requests if request["v"]}
         records, purges = await asyncio.gather(
-            read_versions(self.bench.database, entity, wanted),
+            read_versions(self.bench.database, entity, [place for place, stamped in wanted.items() if not stamped]),
             pending_purges(self.bench, {(entity.name, tenant, id) for tenant, id, _ in wanted}),
         )
         erased = {(purge.tenant, purge.id): purge.through for purge in purges}
         outdated: list[Document] = []
         for request in requests:
             tenant, id, version = _place(request)
-            record = None if version <= erased.get((tenant, id), 0) else records.get((tenant, id, version))
-            if not request["v"]:
-                self.answered[request["_id"]] = Outcome(None, None, None, duplicate=True)
-            elif record is not None:
-                self.answered[request["_id"]] = Outcome(record.stamp, record.value, None, duplicate=True)
+            first = _first_outcome(request, records.get((tenant, id, version)))
+            if first is not None and (version == 0 or version > erased.get((tenant, id), 0)):
+                self.answered[request["_id"]] = first
             elif is_once(request["_id"]):
                 outdated.append(request)
             else:
@@ -207,12 +208,18 @@ class Batch:
         for token, plan in self.suspects:
             if not plan.committed:
                 continue
-            first = plan.committed[0].stamp
-            query = Query({"_id": record_id(first.tenant, first.id, first.version), "commit": token}, fields={"_id": 1})
-            with translated():
-                if await self.bench.database.find(records_of(first.entity), query):
-                    return plan
+            if await self._has_landed(token, plan):
+                return plan
         return None
+
+    async def _has_landed(self, token: str, plan: Plan) -> bool:
+        first = plan.first_kept
+        if first is None:
+            return await has_landed(self.bench, token)
+        stamp = plan.committed[first].stamp
+        query = Query({"_id": record_id(stamp.tenant, stamp.id, stamp.version), "commit": token}, fields={"_id": 1})
+        with translated():
+            return bool(await self.bench.database.find(records_of(stamp.entity), query))
 
     async def _apply(self, plan: Plan) -> None:
         token = self.bench.token()
@@ -221,11 +228,16 @@ class Batch:
         _add_requests(operations, plan, self.bench.memory_microseconds)
         _add_heads(operations, plan)
         _add_guards(operations, plan, token)
+        leaves_trace = plan.committed and plan.first_kept is None
+        if leaves_trace:
+            leave_trace(self.bench, operations, token)
         try:
             await self.bench.transact(operations)
         except CommitUnknown:
             self.suspects.append((token, plan))
             raise
+        if leaves_trace:
+            self.bench.settled = token
 
     def _forget(self) -> None:
         for key in self.known:
@@ -258,14 +270,26 @@ def _place(request: Mapping[str, Any]) -> tuple[str, str, int]:
     return request["t"], request["i"], request["v"]
 
 
+def _first_outcome(request: Mapping[str, Any], record: Record[Any] | None) -> Outcome | None:
+    if not request["v"]:
+        return Outcome(None, None, None, duplicate=True)
+    stamp = kept_stamp(request)
+    if stamp is not None:
+        return Outcome(stamp, None, None, duplicate=True)
+    return None if record is None else Outcome(record.stamp, record.value, None, duplicate=True)
+
+
 def _add_records(operations: Operations, plan: Plan, token: str) -> None:
     collections: dict[str, str] = {}
+    first = plan.first_kept
     for number, (committed, record) in enumerate(zip(plan.committed, plan.records, strict=True)):
+        if record is None:
+            continue
         document = record_document(committed.stamp, record)
         held = plan.holds.get(number)
         if held:
             document["q"] = held
-        if number == 0:
+        if number == first:
             document["commit"] = token
         name = committed.stamp.entity
         collection = collections.get(name) or collections.setdefault(name, records_of(name))
@@ -275,14 +299,8 @@ def _add_records(operations: Operations, plan: Plan, token: str) -> None:
 def _add_requests(operations: Operations, plan: Plan, memory: int) -> None:
     until: dict[int, datetime] = {}
     for identity, done in plan.requests.items():
-        document: Document = {
-            "_id": identity,
-            "entity": done.entity,
-            "t": done.tenant,
-            "i": done.id,
-            "v": done.version,
-            "held": done.held,
-        }
+        place = done.entity, done.tenant, done.id, done.version
+        document = request_document(identity, place, done.held, done.stamp)
         if not is_once(identity):
             second = (done.at + memory) // 1_000_000 + 1
             if second not in until:
@@ -301,11 +319,12 @@ def _add_heads(operations: Operations, plan: Plan) -> None:
             "version": head.version,
             "at": head.at,
             "announced": head.announced,
-            "due": True,
             "schema": head.entity.schema,
             "body": stored,
             "x": indexed_fields(head.entity, head.value),
         }
+        if head.announced < head.version:
+            document["due"] = True
         collection = heads_of(key[0])
         if base.version == 0:
             operations.insert(collection, document, len(stored))

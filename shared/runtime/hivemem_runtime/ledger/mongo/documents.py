@@ -6,7 +6,9 @@ A record: _id {t, i, v: version}, at, actor, cause?, trace?, schema, body, snaps
           q? [ids that go when it is erased], commit? (which attempt wrote it)
 A chunk:  _id {t, i, v: last version}, first, at (of the first record), p? {first, last}, q?, chunk
 A request: _id, entity, t, i, v (the record that it appended first, or 0), held (the version with it in its q),
-          until? (when it may be forgotten), or spent instead of a place: that record was erased
+          until? (when it may be forgotten), or spent instead of a place: that record was erased;
+          at, actor, cause?, trace? (of that record, where no records are kept)
+A trace, among the requests: _id, until (see `traces`)
 A purge:  _id {e: entity, t, i}, through, keep (an erasure whose records are still to be removed)
 
 Bodies are JSON text, or packed JSON where they are large: no key of a caller's can be wrong for MongoDB, and a shell
@@ -27,6 +29,8 @@ from hivemem_runtime.ledger.stored import StoredRecord, pack
 META: Final = "meta"
 REQUESTS: Final = "requests"
 PURGES: Final = "purges"
+REQUEST: Final = "request"
+ONCE: Final = "once"
 HIGHEST_VERSION: Final = 2**62
 _INTEGERS: Final = range(-(2**63), 2**63)
 
@@ -49,6 +53,10 @@ def head_id(tenant: str, id: str) -> Document:
 
 def record_id(tenant: str, id: str, version: int) -> Document:
     return {"t": tenant, "i": id, "v": version}
+
+
+def trace_id(token: str) -> str:
+    return f"trace/{token}"
 
 
 def purge_id(entity: str, tenant: str, id: str) -> Document:
@@ -133,15 +141,53 @@ def identities_of(write: Write) -> list[str]:
     """What a write is remembered under. An event id belongs to its key."""
     identities: list[str] = []
     if write.request_id is not None:
-        identities.append(f"request/{_part(write.tenant)}/{write.request_id}")
+        identities.append(f"{REQUEST}/{_part(write.tenant)}/{write.request_id}")
     if write.once is not None:
-        key = f"{_part(write.entity.name)}/{_part(write.tenant)}/{_part(write.id)}"
-        identities.append(f"once/{key}/{write.once}")
+        identities.append(f"{once_path(write.entity.name, write.tenant, write.id)}/{write.once}")
     return identities
 
 
+def below(path: str) -> Document:
+    """The range of the identities that begin with a path and a separator; the sign after the separator ends it."""
+    return {"$gte": f"{path}/", "$lt": f"{path}0"}
+
+
+def once_path(entity: str, tenant: str, id: str) -> str:
+    """What all event ids of a key are below."""
+    return f"{ONCE}/{_part(entity)}/{_part(tenant)}/{_part(id)}"
+
+
+def request_document(identity: str, place: tuple[str, str, str, int], held: int, stamp: Stamp | None) -> Document:
+    """`place` is entity, tenant, id and version of the record that answers; `stamp` is its own where it is not kept."""
+    entity, tenant, id, version = place
+    document: Document = {"_id": identity, "entity": entity, "t": tenant, "i": id, "v": version, "held": held}
+    if stamp is not None:
+        document |= {"at": stamp.at, "actor": stamp.actor}
+        if stamp.cause is not None:
+            document["cause"] = stamp.cause
+        if stamp.traceparent is not None:
+            document["trace"] = stamp.traceparent
+    return document
+
+
+def kept_stamp(request: Mapping[str, Any]) -> Stamp | None:
+    """Of the record that answers, where it is not kept."""
+    if "at" not in request:
+        return None
+    return Stamp(
+        request["t"],
+        request["entity"],
+        request["i"],
+        request["v"],
+        request["at"],
+        request["actor"],
+        request.get("cause"),
+        request.get("trace"),
+    )
+
+
 def is_once(identity: str) -> bool:
-    return identity.startswith("once/")
+    return identity.startswith(f"{ONCE}/")
 
 
 def _part(text: str) -> str:

@@ -11,9 +11,10 @@ from hivemem_runtime.ledger.entity import AnyEntity, Stamp
 from hivemem_runtime.ledger.mongo.cache import HeadKey
 from hivemem_runtime.ledger.mongo.documents import PURGES, head_id, heads_of
 from hivemem_runtime.ledger.mongo.driver import Document, Query
-from hivemem_runtime.ledger.mongo.errors import Conflict, translated
+from hivemem_runtime.ledger.mongo.errors import CommitUnknown, Conflict, translated
 from hivemem_runtime.ledger.mongo.operations import Operations
 from hivemem_runtime.ledger.mongo.purging import KEYS_AT_ONCE, Purge, pending_purges, purge
+from hivemem_runtime.ledger.mongo.traces import has_landed, leave_trace
 from hivemem_runtime.ledger.mongo.workbench import Workbench, persistently
 from hivemem_runtime.ledger.port import Committed
 
@@ -121,54 +122,82 @@ def _refuse(answer: "asyncio.Future[Stamp | None]", error: Exception) -> None:
         answer.set_exception(error)
 
 
+class _Attempt(NamedTuple):
+    """Tombstones that are left together, and what the listeners will hear of them."""
+
+    token: str
+    burials: dict[HeadKey, Burial]
+    told: dict[HeadKey, Committed]
+
+
 async def bury(bench: Workbench, erasures: Sequence[Erasure]) -> list[Burial]:
     """Leave the tombstones, all in one transaction; where others write one of the keys, each in its own."""
-    token = bench.token()
+    suspects: list[_Attempt] = []
 
     async def attempt(group: Sequence[Erasure]) -> list[Burial]:
         try:
-            return await _bury(bench, group, token)
+            done = await _bury(bench, suspects, group)
         except Conflict:
             if len(group) == 1:
                 raise
+        else:
+            _tell(bench, [done.told[each.key] for each in group if each.key in done.told])
+            return [done.burials[each.key] for each in group]
         return [burial for each in group for burial in await persistently(partial(attempt, [each]))]
 
     return await persistently(partial(attempt, erasures))
 
 
-async def _bury(bench: Workbench, erasures: Sequence[Erasure], token: str) -> list[Burial]:
-    heads = await _read_heads(bench, erasures)
+async def _landed(bench: Workbench, suspects: Sequence[_Attempt], group: Sequence[Erasure]) -> _Attempt | None:
+    """An earlier attempt whose commit was not answered, if it is in the store after all."""
+    for suspect in suspects:
+        if all(each.key in suspect.burials for each in group) and await has_landed(bench, suspect.token):
+            return suspect
+    return None
+
+
+async def _bury(bench: Workbench, suspects: list[_Attempt], group: Sequence[Erasure]) -> _Attempt:
+    heads = await _read_heads(bench, group)
+    landed = await _landed(bench, suspects, group)
+    if landed is not None:
+        return landed
     operations = bench.operations()
-    burials: list[Burial] = []
-    told: list[Committed] = []
-    for erasure in erasures:
+    attempt = _Attempt(bench.token(), {}, {})
+    for erasure in group:
         head = heads.get(erasure.key)
-        if head is None:
-            burials.append(Buried(None, None))
-            continue
-        announced = max(head["announced"], bench.marks.get(erasure.key, 0))
-        version, at = head["version"], head["at"]
-        if "erased" in head:
-            stamp = _stamp(erasure, version, at)
-            own = head.get("guard") == token
-            same = erasure.cause is not None and (head["actor"], head["cause"]) == (erasure.actor, erasure.cause)
-            burials.append(Buried(stamp if own or same else None, _purge(erasure, version)))
-            if own:
-                # The last attempt got through after all.
-                told.append(Committed(erasure.entity, stamp, None, None, head["announced"], erased=True))
-        elif erasure.version not in (None, version):
-            burials.append(_another_version(erasure, version))
-        elif announced < version:
-            burials.append(_not_announced(erasure, version, announced))
-        else:
-            stamp = _stamp(erasure, version + 1, max(bench.clock(), at + 1))
-            burials.append(Buried(stamp, _purge(erasure, stamp.version)))
-            told.append(Committed(erasure.entity, stamp, None, None, announced, erased=True))
-            _add_tombstone(operations, erasure, head, told[-1], token)
-    if len(operations):
-        await bench.transact(operations)
-    _tell(bench, told)
-    return burials
+        burial = Buried(None, None) if head is None else _burial(bench, erasure, head)
+        attempt.burials[erasure.key] = burial
+        if head is not None and "erased" not in head and isinstance(burial, Buried):
+            attempt.told[erasure.key] = _add_tombstone(bench, operations, erasure, head, burial)
+    if attempt.told:
+        leave_trace(bench, operations, attempt.token)
+        try:
+            await bench.transact(operations)
+        except CommitUnknown:
+            suspects.append(attempt)
+            raise
+        bench.settled = attempt.token
+    return attempt
+
+
+def _burial(bench: Workbench, erasure: Erasure, head: Mapping[str, Any]) -> Burial:
+    version, at = head["version"], head["at"]
+    if "erased" in head:
+        same = erasure.cause is not None and (head["actor"], head["cause"]) == (erasure.actor, erasure.cause)
+        return Buried(_stamp(erasure, version, at) if same else None, _purge(erasure, version))
+    if erasure.version not in (None, version):
+        return _another_version(erasure, version)
+    announced = _announced(bench, erasure, head)
+    if announced < version:
+        return _not_announced(erasure, version, announced)
+    stamp = _stamp(erasure, version + 1, max(bench.clock(), at + 1))
+    return Buried(stamp, _purge(erasure, stamp.version))
+
+
+def _announced(bench: Workbench, erasure: Erasure, head: Mapping[str, Any]) -> int:
+    """Up to where the key is known as announced."""
+    announced: int = max(head["announced"], bench.marks.get(erasure.key, 0))
+    return announced if erasure.entity.history else max(announced, head["version"])
 
 
 async def _read_heads(bench: Workbench, erasures: Sequence[Erasure]) -> dict[HeadKey, Document]:
@@ -207,23 +236,27 @@ def _not_announced(erasure: Erasure, version: int, announced: int) -> Unavailabl
 
 
 def _add_tombstone(
-    operations: Operations, erasure: Erasure, head: Mapping[str, Any], committed: Committed, token: str
-) -> None:
-    stamp = committed.stamp
+    bench: Workbench, operations: Operations, erasure: Erasure, head: Mapping[str, Any], burial: Buried
+) -> Committed:
+    stamp, purge = burial
+    assert stamp is not None
+    assert purge is not None
     tombstone: Document = {
         "_id": head["_id"],
         "version": stamp.version,
         "at": stamp.at,
-        "announced": committed.announced,
-        "due": True,
         "erased": True,
         "actor": stamp.actor,
         "cause": stamp.cause,
-        "guard": token,
     }
+    if erasure.entity.history:
+        tombstone |= {"announced": _announced(bench, erasure, head), "due": True}
+    else:
+        tombstone["announced"] = stamp.version
     expected = {"version": head["version"], "announced": head["announced"]}
     operations.replace(heads_of(erasure.entity.name), expected, tombstone)
-    operations.insert(PURGES, _purge(erasure, stamp.version).document)
+    operations.insert(PURGES, purge.document)
+    return Committed(erasure.entity, stamp, None, None, tombstone["announced"], erased=True)
 
 
 def _tell(bench: Workbench, told: Sequence[Committed]) -> None:

@@ -49,6 +49,8 @@ async def read_versions(
     database: Database, entity: Entity[HeadT, RecordT], places: Collection[Place]
 ) -> dict[Place, Record[RecordT]]:
     """Records by key and version; those that are not there are left out."""
+    if not places:
+        return {}
     query = Query({"_id": {"$in": [record_id(*place) for place in places]}})
     with translated():
         documents = await database.find(records_of(entity.name), query)

@@ -125,6 +125,7 @@ class MongoLedger:
     async def record(
         self, entity: Entity[HeadT, RecordT], tenant: str, id: str, version: int
     ) -> Record[RecordT] | None:
+        assert entity.history, f"{entity.name} keeps no history"
         place = (tenant, id, version)
         return (await read_versions(self._database, entity, [place])).get(place)
 
@@ -141,11 +142,13 @@ class MongoLedger:
         by_position: bool = False,
         tag: tuple[str, str] | None = None,
     ) -> list[Record[RecordT]]:
+        assert entity.history, f"{entity.name} keeps no history"
         end = HIGHEST_VERSION if before is None else before
         stretch = Stretch(tenant, id, max(after, 0), end, limit, reverse, by_position, tag)
         return await read_history(self._database, entity, stretch)
 
     async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
+        assert entity.history, f"{entity.name} keeps no history"
         return await read_version_at(self._database, entity, tenant, id, at)
 
     async def find(
@@ -195,12 +198,14 @@ class MongoLedger:
     async def as_of(
         self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str], at: int
     ) -> dict[str, Record[RecordT]]:
+        assert entity.history, f"{entity.name} keeps no history"
         return await read_as_of(self._database, entity, tenant, ids, at)
 
     async def tenants(self, entity: AnyEntity) -> list[str]:
         return await read_tenants(self._database, entity)
 
     async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
+        assert entity.history, f"{entity.name} keeps no history"
         opened = self._open
         moved = 0
         while moved < limit:
@@ -227,7 +232,8 @@ class MongoLedger:
     async def due(self, *, older_than: int, limit: int) -> list[Due]:
         opened = self._open
         await opened.committer.flush()
-        return await read_due(opened.database, list(self._entities.values()), opened.bench.marks, older_than, limit)
+        entities = [entity for entity in self._entities.values() if entity.history]
+        return await read_due(opened.database, entities, opened.bench.marks, older_than, limit)
 
     def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
         self._open.committer.mark((entity, tenant, id), version)

@@ -46,12 +46,17 @@ class Operations:
             {"update": self._place(collection), "filter": where, "updateMods": document, "upsert": True}
         )
 
-    def update_many(self, collection: str, where: Document, changes: Document | Sequence[Document]) -> None:
+    def update_many(
+        self, collection: str, where: Document, changes: Document | Sequence[Document], hint: str | None = None
+    ) -> None:
         """Whatever is found, be it nothing. Not to be mixed with updates that must."""
-        self._writes.append({"update": self._place(collection), "filter": where, "updateMods": changes, "multi": True})
+        by = {} if hint is None else {"hint": hint}
+        place = self._place(collection)
+        self._writes.append({"update": place, "filter": where, "updateMods": changes, "multi": True, **by})
 
-    def delete(self, collection: str, where: Document) -> None:
-        self._writes.append({"delete": self._place(collection), "filter": where, "multi": True})
+    def delete(self, collection: str, where: Document, hint: str | None = None) -> None:
+        by = {} if hint is None else {"hint": hint}
+        self._writes.append({"delete": self._place(collection), "filter": where, "multi": True, **by})
 
     def commands(self) -> Iterator[Document]:
         namespaces = [{"ns": f"{self._database}.{name}"} for name in self._places]

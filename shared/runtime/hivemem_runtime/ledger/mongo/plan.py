@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.errors import NotFound, Unavailable
+from hivemem_runtime.ledger.codec import dump
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import is_once
@@ -24,7 +25,7 @@ class HeadsMissing(BaseException):
 
 class Remembered(NamedTuple):
     """What answers a repeated write: a record, or version 0 where nothing was to be done. `held` is the version of
-    the record that has the identity among its own."""
+    the record that has the identity among its own. `stamp` is that of the record, where the record is not kept."""
 
     entity: str
     tenant: str
@@ -32,6 +33,7 @@ class Remembered(NamedTuple):
     version: int
     held: int
     at: int
+    stamp: Stamp | None = None
 
 
 class Spent(NamedTuple):
@@ -44,7 +46,7 @@ class Spent(NamedTuple):
 
 
 Settled = Outcome | Exception
-_Step = tuple[Committed, StoredRecord]
+_Step = tuple[Committed, StoredRecord | None]
 
 
 class Plan:
@@ -65,8 +67,8 @@ class Plan:
         self.settled: list[Settled | None] = []
         self.heads: dict[HeadKey, KnownHead] = {}
         self.committed: list[Committed] = []
-        self.records: list[StoredRecord] = []
-        """How each of `committed` is stored."""
+        self.records: list[StoredRecord | None] = []
+        """How each of `committed` is stored; None where records are not kept."""
         self.holds: dict[int, list[str]] = {}
         """The identities that go when a record is erased, by its place among them."""
         self.requests: dict[str, Remembered] = {}
@@ -79,6 +81,11 @@ class Plan:
     @property
     def full(self) -> bool:
         return self._bytes >= PLAN_BYTES
+
+    @property
+    def first_kept(self) -> int | None:
+        """The place of the first record that is kept, if any of them is."""
+        return next((place for place, record in enumerate(self.records) if record is not None), None)
 
     def base(self, key: HeadKey) -> KnownHead:
         """The head that a staged one builds on, as the store is believed to have it."""
@@ -150,7 +157,7 @@ class Plan:
         announced = self._marks.get(key, 0)
         if announced < before.announced:
             announced = before.announced
-        if before.erased and announced < before.version:
+        if before.erased and announced < before.version and entity.history:
             raise Unavailable(
                 f"the erasure of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
             )
@@ -166,6 +173,8 @@ class Plan:
         )
         value = entity.evolve(before.value, record, stamp)
         stored = store(entity, stamp, record, value)
+        if not entity.history:
+            announced = stamp.version
         heads[key] = KnownHead(
             entity,
             write.tenant,
@@ -175,7 +184,7 @@ class Plan:
             announced,
             value,
             False,
-            before.size or len(stored.body),
+            before.size or len(dump(value) if stored is None else stored.body),
         )
         return Committed(entity, stamp, record, value, announced), stored
 
@@ -185,7 +194,8 @@ class Plan:
                 self._bytes += head.size
             self.heads[key] = head
         for committed, record in steps:
-            self._bytes += len(record.body) if record.snapshot is None else len(record.body) + len(record.snapshot)
+            if record is not None:
+                self._bytes += len(record.body) if record.snapshot is None else len(record.body) + len(record.snapshot)
             self.committed.append(committed)
             self.records.append(record)
 
@@ -203,13 +213,16 @@ class Plan:
 
     def _remember(self, write: Write, identities: Iterable[str], appended: int, outcome: Outcome) -> None:
         first = len(self.committed) - appended
-        stamp = self.committed[first].stamp
+        entity, stamp = self.committed[first].entity, self.committed[first].stamp
+        kept = None if entity.history else stamp
         for identity in identities:
             holder = self._own(write, first) if is_once(identity) else first
             self.holds.setdefault(holder, []).append(identity)
             held = self.committed[holder].stamp.version
-            self.requests[identity] = Remembered(stamp.entity, stamp.tenant, stamp.id, stamp.version, held, stamp.at)
-            self._named[identity] = outcome
+            self.requests[identity] = Remembered(
+                stamp.entity, stamp.tenant, stamp.id, stamp.version, held, stamp.at, kept
+            )
+            self._named[identity] = outcome if entity.history else outcome._replace(record=None)
 
     def _own(self, write: Write, first: int) -> int:
         """The place of a write's first record of its own key; of its very first, if none is."""

@@ -6,11 +6,15 @@ from typing import Final, NamedTuple
 
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.mongo.documents import (
+    ONCE,
     PURGES,
+    REQUEST,
     REQUESTS,
+    below,
     chunk_document,
     cold_of,
     is_once,
+    once_path,
     purge_id,
     records_of,
     versions_between,
@@ -18,12 +22,17 @@ from hivemem_runtime.ledger.mongo.documents import (
 from hivemem_runtime.ledger.mongo.driver import Document, Query
 from hivemem_runtime.ledger.mongo.errors import translated
 from hivemem_runtime.ledger.mongo.operations import Operations
+from hivemem_runtime.ledger.mongo.schema import STAMPED
 from hivemem_runtime.ledger.mongo.workbench import Workbench
 from hivemem_runtime.ledger.stored import unpack
 
 KEYS_AT_ONCE: Final = 100
 _RECORDS_AT_ONCE: Final = 500
 _RESUMED_AT_ONCE: Final = 1_000
+_SPEND: Final = {
+    "$set": {"spent": True},
+    "$unset": dict.fromkeys(("t", "i", "v", "held", "at", "actor", "cause", "trace"), ""),
+}
 
 
 class Purge(NamedTuple):
@@ -91,6 +100,8 @@ async def _purge_keys(bench: Workbench, purges: Sequence[Purge]) -> None:
         chunks = await bench.database.find(cold_of(name), Query(below.filter, fields={"_id": 1}, sort=[("_id", 1)]))
     for chunk in chunks:
         await _purge_chunk(bench, by_key[chunk["_id"]["t"], chunk["_id"]["i"]], chunk["_id"])
+    if not purges[0].entity.history:
+        await _spend_stamped(bench, purges)
     await _forget_undone(bench, name, purges)
     operations = bench.operations()
     for each in purges:
@@ -127,9 +138,24 @@ def _spend_requests(operations: Operations, key: Purge, identities: Sequence[str
     if once:
         operations.delete(REQUESTS, {"_id": {"$in": once}, "held": {"$lte": key.through}})
     if requests:
-        answering = {"entity": key.entity.name, "t": key.tenant, "i": key.id, "v": {"$lte": key.through}}
-        spent = {"$set": {"spent": True}, "$unset": dict.fromkeys(("t", "i", "v", "held"), "")}
-        operations.update_many(REQUESTS, {"_id": {"$in": requests}, **answering}, spent)
+        operations.update_many(REQUESTS, {"_id": {"$in": requests}, **_answered_by(key)}, _SPEND)
+
+
+async def _spend_stamped(bench: Workbench, purges: Iterable[Purge]) -> None:
+    """Likewise those that no record names: they are found by the key that answers them, and event ids also by their
+    own, where another one answers."""
+    operations = bench.operations()
+    for key in purges:
+        stamped = {**_answered_by(key), "at": {"$exists": True}}
+        own = below(once_path(key.entity.name, key.tenant, key.id))
+        operations.delete(REQUESTS, {"_id": own, "held": {"$lte": key.through}}, hint="_id_")
+        operations.delete(REQUESTS, {"_id": below(ONCE), **stamped}, hint=STAMPED)
+        operations.update_many(REQUESTS, {"_id": below(REQUEST), **stamped}, _SPEND, hint=STAMPED)
+    await bench.write(operations)
+
+
+def _answered_by(key: Purge) -> Document:
+    return {"entity": key.entity.name, "t": key.tenant, "i": key.id, "v": {"$lte": key.through}}
 
 
 async def _purge_chunk(bench: Workbench, key: Purge, identity: Document) -> None:

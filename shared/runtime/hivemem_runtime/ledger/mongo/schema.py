@@ -22,6 +22,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Database], Awaitable[None]]]] = {1: _ad
 
 DUE: Final = "due"
 TENANT: Final = "tenant"
+STAMPED: Final = "stamped"
 MOMENT: Final = "moment"
 POSITION: Final = "position"
 COLD_BY_TIME: Final = "at"
@@ -45,8 +46,10 @@ _REQUEST_INDEXES: Final[Mapping[str, Document]] = {
         "expireAfterSeconds": 0,
     },
     "nothing_done": {"key": {"entity": 1, "t": 1, "i": 1}, "partialFilterExpression": {"v": 0}},
+    STAMPED: {"key": {"entity": 1, "t": 1, "i": 1}, "partialFilterExpression": {"at": {"$exists": True}}},
 }
-"""A request that appended something is found by its record's list; one that did not, by its key."""
+"""A request that appended something is found by its record's list; one that did not, or whose record is not kept, by
+its key."""
 
 
 def find_index(index: Index) -> str:
@@ -76,7 +79,7 @@ def find_condition(index: Index) -> Document:
 def keeps_moments(entity: AnyEntity) -> bool:
     """Whether records are found by their time in an index. Only where each of them holds all of its head: elsewhere
     one alone tells little, and most entities write far more records than they ever read as of a moment."""
-    return entity.snapshot_every == 1
+    return entity.history and entity.snapshot_every == 1
 
 
 def _ordered(index: Index) -> Sequence[str]:
@@ -135,20 +138,19 @@ async def _prepare_entity(database: Database, entity: AnyEntity) -> None:
             await _fill_heads(database, entity)
         if known["tags"] != wanted["tags"]:
             await _fill_tags(database, entity)
-    await asyncio.gather(
-        _require(database, heads_of(entity.name), _head_indexes(entity)),
-        _require(database, records_of(entity.name), _record_indexes(entity)),
-        _require(database, cold_of(entity.name), _cold_indexes()),
-    )
+    needed = [_require(database, heads_of(entity.name), _head_indexes(entity))]
+    if entity.history:
+        needed.append(_require(database, records_of(entity.name), _record_indexes(entity)))
+        needed.append(_require(database, cold_of(entity.name), _cold_indexes()))
+    await asyncio.gather(*needed)
     if known is None or {name: known[name] for name in wanted} != wanted:
         await _remember(database, identity, wanted)
 
 
 def _head_indexes(entity: AnyEntity) -> dict[str, Document]:
-    wanted: dict[str, Document] = {
-        DUE: {"key": {"at": 1}, "partialFilterExpression": {"due": True}},
-        TENANT: {"key": {"_id.t": 1}},
-    }
+    wanted: dict[str, Document] = {TENANT: {"key": {"_id.t": 1}}}
+    if entity.history:
+        wanted[DUE] = {"key": {"at": 1}, "partialFilterExpression": {"due": True}}
     for index in entity.indexes:
         condition = find_condition(index)
         wanted[find_index(index)] = {

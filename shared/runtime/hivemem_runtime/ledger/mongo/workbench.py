@@ -38,6 +38,8 @@ class Workbench:
     cache: HeadCache = field(default_factory=HeadCache)
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
     listeners: list[Listener] = field(default_factory=list[Listener])
+    settled: str | None = None
+    """The last attempt that left a trace and was heard of: nobody will ask for that trace any more."""
     _session: Session | None = None
     _prefix: str = field(default_factory=lambda: secrets.token_hex(6))
     _tokens: int = 0

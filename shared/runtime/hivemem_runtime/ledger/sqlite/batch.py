@@ -12,7 +12,7 @@ from hivemem_runtime.ledger.port import Committed, Decision, Head, Outcome, Writ
 from hivemem_runtime.ledger.sqlite.applying import NewRecord, NewRequest, write_heads, write_records, write_requests
 from hivemem_runtime.ledger.sqlite.cache import CachedHead, HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.history import read_record
-from hivemem_runtime.ledger.sqlite.requests import NOTHING, SPENT, Known, read_known, scopes_of
+from hivemem_runtime.ledger.sqlite.requests import NOTHING, SPENT, Known, kept_stamp, read_known, scopes_of
 from hivemem_runtime.ledger.sqlite.rows import marks
 from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.stored import StoredRecord, store
@@ -21,11 +21,11 @@ _HEADS_AT_ONCE: Final = 500
 
 
 class Step(NamedTuple):
-    """One record of a decision, before anything of it is staged."""
+    """One record of a decision, before anything of it is staged. `stored` is None where records are not kept."""
 
     committed: Committed
     head: CachedHead
-    stored: StoredRecord
+    stored: StoredRecord | None
 
 
 class Batch:
@@ -85,21 +85,26 @@ class Batch:
         for step in steps[1:]:
             self._stage(step, None)
         first = steps[0].committed
-        outcome = Outcome(first.stamp, first.record, first.head)
-        for scope, kept in scopes:
-            purge_from = None if kept else first.stamp.at
-            self._requests[scope] = NewRequest(first.stamp.entity, head, first.stamp.version, purge_from)
-            self._outcomes[scope] = outcome
-        return outcome
+        if scopes:
+            self._remember(scopes, first, head)
+        return Outcome(first.stamp, first.record, first.head)
+
+    def _remember(self, scopes: Sequence[tuple[bytes, bool]], first: Committed, head: CachedHead) -> None:
+        stamp = first.stamp
+        kept_record, kept = (first.record, None) if first.entity.history else (None, kept_stamp(stamp))
+        again = Outcome(stamp, kept_record, None, duplicate=True)
+        for scope, for_good in scopes:
+            purge_from = None if for_good else stamp.at
+            self._requests[scope] = NewRequest(stamp.entity, head, stamp.version, purge_from, kept)
+            self._outcomes[scope] = again
 
     def _nothing(self, write: Write, scopes: Sequence[tuple[bytes, bool]], now: int) -> Outcome:
         """A request that found nothing to do stays done: delivered again, it must not hit what came meanwhile."""
-        outcome = Outcome(None, None, None)
-        for scope, kept in scopes:
-            if not kept:
+        for scope, for_good in scopes:
+            if not for_good:
                 self._requests[scope] = NewRequest(write.entity.name, None, NOTHING, now)
-                self._outcomes[scope] = outcome
-        return outcome
+                self._outcomes[scope] = Outcome(None, None, None, duplicate=True)
+        return Outcome(None, None, None)
 
     def _steps(self, write: Write, decision: Decision, now: int) -> list[Step]:
         """What the decision appends. One time for all that is committed together, above that of each of the keys; a
@@ -120,7 +125,7 @@ class Batch:
                 write.tenant, entity.name, append.id, version, when, write.actor, write.cause, write.traceparent
             )
             value = entity.evolve(value, append.record, stamp)
-            committed = Committed(entity, stamp, append.record, value, announced)
+            committed = Committed(entity, stamp, append.record, value, announced if entity.history else version)
             last[entity.name, append.id] = committed
             steps.append(Step(committed, head, store(entity, stamp, append.record, value)))
         return steps
@@ -129,7 +134,7 @@ class Batch:
         """Up to where the key is known as announced; an erased one takes nothing new before its erasure is."""
         name = head.entity.name
         announced = max(head.announced, self._marks.get((name, head.tenant, head.id), 0))
-        if head.value is None and announced < head.version:
+        if head.value is None and announced < head.version and head.entity.history:
             raise Unavailable(
                 f"the erasure of this {name} is not announced yet", retry_after_ms=50, announced=announced
             )
@@ -146,7 +151,8 @@ class Batch:
         staged.at = stamp.at
         staged.announced = committed.announced
         staged.value = committed.head
-        self._records[stamp.entity].append(NewRecord(staged, stored, requests))
+        if stored is not None:
+            self._records[stamp.entity].append(NewRecord(staged, stored, requests))
         self.committed.append(committed)
         return staged
 
@@ -181,21 +187,31 @@ class Batch:
     def _repeated(self, scope: bytes, tenant: str) -> Outcome | None:
         outcome = self._outcomes.get(scope)
         if outcome is not None:
-            return Outcome(outcome.stamp, outcome.record, None, duplicate=True)
+            return outcome
         known = self._known.get(scope)
         if known is None:
             return None
-        name, key, version = known
-        if version == NOTHING:
+        if known.version == NOTHING:
             return Outcome(None, None, None, duplicate=True)
-        if version == SPENT:
+        if known.version == SPENT:
+            name = known.entity
             raise NotFound(f"the {name} that this request wrote was erased since", entity=name, erased=True)
+        return self._answered(known, tenant)
+
+    def _answered(self, known: Known, tenant: str) -> Outcome:
+        name, key, version, _ = known
         table = self._tables[name]
-        found = read_record(self._connection, table, key, version)
         row = self._connection.execute(f"SELECT id FROM {name}_heads WHERE key = ?", (key,)).fetchone()
-        if found is None or row is None:
+        if row is None:
+            raise Internal(f"a request names a {name} that is not there")
+        id = str(row[0])
+        stamp = known.stamp_of(tenant, id)
+        if stamp is not None:
+            return Outcome(stamp, None, None, duplicate=True)
+        found = read_record(self._connection, table, key, version)
+        if found is None:
             raise Internal(f"a request names version {version} of a {name} that is not there")
-        record = found.read(table.entity, tenant, str(row[0]))
+        record = found.read(table.entity, tenant, id)
         return Outcome(record.stamp, record.value, None, duplicate=True)
 
     def apply(self) -> list[tuple[HeadKey, CachedHead]]:

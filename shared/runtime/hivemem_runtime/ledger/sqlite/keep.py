@@ -8,7 +8,7 @@ from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Committed
 from hivemem_runtime.ledger.sqlite.cache import HeadKey
 from hivemem_runtime.ledger.sqlite.history import record_from_row
-from hivemem_runtime.ledger.sqlite.requests import spend, split, still_known
+from hivemem_runtime.ledger.sqlite.requests import spend, spend_stamps, split, still_known
 from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.sqlite.writer import Context
 from hivemem_runtime.ledger.stored import CHUNK_RECORDS, StoredRecord, pack, unpack
@@ -91,9 +91,10 @@ def erase_key(
     if row is None:
         return None
     key, version, at, announced, gone = row
+    has_history = table.entity.history
     if not gone and expected not in (None, version):
         raise RevisionConflict(f"this {name} is at version {version} by now", expected=expected, actual=version)
-    if not gone and announced < version:
+    if not gone and announced < version and has_history:
         raise Unavailable(
             f"version {version} of this {name} is not announced yet", retry_after_ms=50, announced=announced
         )
@@ -103,14 +104,15 @@ def erase_key(
     if gone:
         return _same_tombstone(context, name, key, Stamp(tenant, name, id, version, at, actor, cause))
     stamp = Stamp(tenant, name, id, version + 1, max(context.clock(), at + 1), actor, cause)
+    announced = version if has_history else stamp.version
     cleared = "".join(f", {column} = NULL" for column in table.index_columns)
     context.connection.execute(
         f"UPDATE {name}_heads SET version = ?, at = ?, announced = ?, body = NULL, actor = ?, cause = ?"
         f"{cleared} WHERE key = ?",
-        (stamp.version, stamp.at, version, actor, cause, key),
+        (stamp.version, stamp.at, announced, actor, cause, key),
     )
     context.cache.drop((name, tenant, id))
-    context.committed.append(Committed(table.entity, stamp, None, None, version, erased=True))
+    context.committed.append(Committed(table.entity, stamp, None, None, announced, erased=True))
     return stamp
 
 
@@ -120,6 +122,7 @@ def _spend_requests(context: Context, name: str, key: int) -> None:
         where = f"{name}_{kind} WHERE key = ? AND requests IS NOT NULL"
         held += context.connection.execute(f"SELECT requests FROM {where}", (key,)).fetchall()
     spend(context.connection, name, key, split(requests for (requests,) in held))
+    spend_stamps(context.connection, name, key)
 
 
 def _same_tombstone(context: Context, name: str, key: int, stamp: Stamp) -> Stamp | None:

@@ -144,6 +144,7 @@ class SqliteLedger:
         by_position: bool = False,
         tag: tuple[str, str] | None = None,
     ) -> list[Record[RecordT]]:
+        assert entity.history, f"{entity.name} keeps no history"
         table = self._tables[entity.name]
         wanted = Stretch(after, LATEST if before is None else before, limit, reverse, by_position, tag)
 
@@ -155,6 +156,7 @@ class SqliteLedger:
         return self._read(read)
 
     async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
+        assert entity.history, f"{entity.name} keeps no history"
         table = self._tables[entity.name]
 
         def read(connection: sqlite3.Connection) -> int:
@@ -166,6 +168,7 @@ class SqliteLedger:
     async def as_of(
         self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str], at: int
     ) -> dict[str, Record[RecordT]]:
+        assert entity.history, f"{entity.name} keeps no history"
         table = self._tables[entity.name]
         found: dict[str, Record[RecordT]] = {}
         for start in range(0, len(ids), MOMENTS_AT_ONCE):
@@ -236,6 +239,7 @@ class SqliteLedger:
         return self._read(lambda connection: queries.read_tenants(connection, entity))
 
     async def freeze(self, entity: AnyEntity, tenant: str, id: str, through: int, *, limit: int) -> int:
+        assert entity.history, f"{entity.name} keeps no history"
         table = self._tables[entity.name]
         return await self._run(lambda context: freeze_records(context, table, tenant, id, through, limit))
 
@@ -262,6 +266,7 @@ class SqliteLedger:
             found = [
                 due
                 for table in self._tables.values()
+                if table.entity.history
                 for due in queries.read_due(connection, table.entity, older_than, limit)
             ]
             return sorted(found, key=lambda due: due.at)[:limit]

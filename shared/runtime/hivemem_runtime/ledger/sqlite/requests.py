@@ -1,13 +1,17 @@
 """What a repeated write is known by: the scopes of its identities, sixteen bytes each.
 
-Each stands in `requests` with the record that answers it, and that record names it, so that an erasure finds it.
+Each stands in `requests` with the record that answers it, and that record names it, so that an erasure finds it. Where
+no record is kept, it stands there with the stamp that the record had, and an index finds it by its key.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import orjson
+
+from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Write
 from hivemem_runtime.ledger.sqlite.rows import marks
 
@@ -18,8 +22,22 @@ SPENT: Final = -1
 _SCOPE_BYTES: Final = 16
 _AT_ONCE: Final = 500
 
-Known = tuple[str, int, int]
-"""Entity name, key and version of the record that answers."""
+
+class Known(NamedTuple):
+    """What answers: the record of a version, or where none is kept, the stamp that it had."""
+
+    entity: str
+    key: int
+    version: int
+    stamp: str | None
+
+    def stamp_of(self, tenant: str, id: str) -> Stamp | None:
+        return None if self.stamp is None else Stamp(tenant, self.entity, id, self.version, *orjson.loads(self.stamp))
+
+
+def kept_stamp(stamp: Stamp) -> str:
+    """What of a stamp does not stand in the columns of its request anyway."""
+    return orjson.dumps((stamp.at, stamp.actor, stamp.cause, stamp.traceparent)).decode()
 
 
 def scopes_of(write: Write) -> list[tuple[bytes, bool]]:
@@ -43,8 +61,8 @@ def _name(scope: str) -> bytes:
 def read_known(connection: sqlite3.Connection, scopes: Sequence[bytes]) -> dict[bytes, Known]:
     known: dict[bytes, Known] = {}
     for part in _parts(scopes):
-        statement = f"SELECT scope, entity, key, version FROM requests WHERE scope IN ({marks(len(part))})"
-        known.update((row[0], row[1:]) for row in connection.execute(statement, part))
+        statement = f"SELECT scope, entity, key, version, stamp FROM requests WHERE scope IN ({marks(len(part))})"
+        known.update((row[0], Known(*row[1:])) for row in connection.execute(statement, part))
     return known
 
 
@@ -72,6 +90,13 @@ def spend(connection: sqlite3.Connection, entity: str, key: int, scopes: Sequenc
         values: list[Any] = [*part, entity, key]
         connection.execute(f"DELETE FROM requests {where} AND at IS NULL", values)
         connection.execute(f"UPDATE requests SET version = {SPENT} {where}", values)
+
+
+def spend_stamps(connection: sqlite3.Connection, entity: str, key: int) -> None:
+    """Likewise those that no record names."""
+    where = "WHERE entity = ? AND key = ? AND stamp IS NOT NULL"
+    connection.execute(f"DELETE FROM requests {where} AND at IS NULL", (entity, key))
+    connection.execute(f"UPDATE requests SET version = {SPENT}, stamp = NULL {where}", (entity, key))
 
 
 def _parts(scopes: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

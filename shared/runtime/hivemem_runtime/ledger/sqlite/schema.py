@@ -44,7 +44,9 @@ def _create_requests(connection: sqlite3.Connection) -> None:
         "CREATE TABLE IF NOT EXISTS requests (scope BLOB PRIMARY KEY, entity TEXT NOT NULL, key INTEGER NOT NULL, "
         "version INTEGER NOT NULL, at INTEGER) WITHOUT ROWID"
     )
+    _add_columns(connection, "requests", ("stamp",))
     connection.execute("CREATE INDEX IF NOT EXISTS requests_at ON requests (at) WHERE at IS NOT NULL")
+    connection.execute("CREATE INDEX IF NOT EXISTS requests_stamped ON requests (entity, key) WHERE stamp IS NOT NULL")
 
 
 def _create_tables(connection: sqlite3.Connection, name: str) -> None:
@@ -74,11 +76,13 @@ def _create_indexes(connection: sqlite3.Connection, table: Table) -> None:
         _fill_heads(connection, table)
     if _add_columns(connection, f"{name}_records", table.tag_columns):
         _fill_tags(connection, table)
-    wanted = {
-        f"{name}_due": f"CREATE INDEX {name}_due ON {name}_heads (at) WHERE version > announced",
-        f"{name}_position": f"CREATE INDEX {name}_position ON {name}_records (key, position) "
-        "WHERE position IS NOT NULL",
-    }
+    wanted: dict[str, str] = {}
+    if entity.history:
+        wanted |= {
+            f"{name}_due": f"CREATE INDEX {name}_due ON {name}_heads (at) WHERE version > announced",
+            f"{name}_position": f"CREATE INDEX {name}_position ON {name}_records (key, position) "
+            "WHERE position IS NOT NULL",
+        }
     for index in entity.indexes:
         wanted[index_name(entity, index)] = _index_statement(entity, index)
     for tag in entity.tag_fields:
