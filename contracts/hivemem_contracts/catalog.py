@@ -10,6 +10,8 @@ from hivemem_contracts.memory.operations import MEMORY
 from hivemem_contracts.operations import ServiceContract
 from hivemem_contracts.sessions import changes as sessions
 from hivemem_contracts.sessions.operations import SESSIONS
+from hivemem_contracts.vectors import changes as vectors
+from hivemem_contracts.vectors.operations import VECTORS
 
-SERVICES: Final[tuple[ServiceContract, ...]] = (SESSIONS, MEMORY, ARTIFACTS)
-CHANGES: Final[tuple[ChangeKind, ...]] = (*sessions.CHANGES, *memory.CHANGES, *artifacts.CHANGES)
+SERVICES: Final[tuple[ServiceContract, ...]] = (SESSIONS, MEMORY, ARTIFACTS, VECTORS)
+CHANGES: Final[tuple[ChangeKind, ...]] = (*sessions.CHANGES, *memory.CHANGES, *artifacts.CHANGES, *vectors.CHANGES)

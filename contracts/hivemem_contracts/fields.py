@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from hivemem_contracts.limits import LIST_MAXIMUM, VALUE_BYTES
+from hivemem_contracts.limits import CURSOR_CHARACTERS, LIST_MAXIMUM, VALUE_BYTES
 from hivemem_contracts.sizes import MaxBytes
 
 Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
-Cursor = Annotated[str, Field(min_length=1, max_length=4_096, description="From the page before.")]
+Cursor = Annotated[str, Field(min_length=1, max_length=CURSOR_CHARACTERS, description="From the page before.")]
 Value = Annotated[JsonValue, MaxBytes(VALUE_BYTES)]
 """Any JSON, of a limited size."""
 

@@ -30,6 +30,7 @@ REPLY_BYTES: Final = 786_432
 
 LIST_DEFAULT: Final = 50
 LIST_MAXIMUM: Final = 1_000
+CURSOR_CHARACTERS: Final = 4_096
 BATCH_ITEMS: Final = 1_000
 LEASE_MINIMUM_MS: Final = 100
 LEASE_MAXIMUM_MS: Final = 3_600_000
@@ -60,5 +61,19 @@ ARTIFACT_METADATA_BYTES: Final = 16_384
 
 ARTIFACT_BYTES: Final = 2**37
 """One file; a worker may be set to less."""
+
+EMBEDDING_DIMENSIONS: Final = 8_192
+"""The most numbers of one vector."""
+
+VECTOR_METADATA_BYTES: Final = 4_096
+"""The metadata of one vector, encoded as JSON: a hundred of them fit one answer."""
+
+QUERY_CHARACTERS: Final = 8_192
+"""What a recall asks; a model reads the beginning of it."""
+
+RECALL_MAXIMUM: Final = 100
+RECALL_FILTERS: Final = 16
+RECALL_WAIT_DEFAULT_MS: Final = 5_000
+RECALL_WAIT_MAXIMUM_MS: Final = 30_000
 
 JSON_DEPTH: Final = 100

@@ -1,0 +1,1 @@
+"""The vectors service: what was written is found again by meaning."""

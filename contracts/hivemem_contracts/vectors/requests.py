@@ -1,0 +1,83 @@
+"""The request bodies of the vectors service, named by what they ask for."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from hivemem_contracts.fields import Cursor, Limit, Metadata, Version
+from hivemem_contracts.identifiers import Id, Namespace, NamespacePrefix
+from hivemem_contracts.limits import (
+    LIST_DEFAULT,
+    QUERY_CHARACTERS,
+    RECALL_MAXIMUM,
+    RECALL_WAIT_DEFAULT_MS,
+    RECALL_WAIT_MAXIMUM_MS,
+    VECTOR_METADATA_BYTES,
+)
+from hivemem_contracts.memory.models import MemoryType
+from hivemem_contracts.model import RequestBody
+from hivemem_contracts.sizes import MaxBytes
+from hivemem_contracts.vectors.models import Collection, Embedding, IndexState, Matched, RecallFilter, Weights
+
+TopK = Annotated[int, Field(ge=1, le=RECALL_MAXIMUM)]
+
+
+class StoreVector(RequestBody):
+    id: Id
+    embedding: Embedding
+    metadata: Annotated[Metadata, MaxBytes(VECTOR_METADATA_BYTES)] = Field(default_factory=dict)
+    collection: Collection = Field(
+        default="default", description="Made by its first vector, whose dimension it has from then on."
+    )
+
+
+class QueryVectors(RequestBody):
+    embedding: Embedding
+    top_k: TopK = 10
+    filter: Matched | None = Field(
+        default=None, description="Fields of the metadata and the values that they have to have."
+    )
+    collection: Collection = "default"
+
+
+class DeleteVector(RequestBody):
+    id: Id
+    collection: Collection = "default"
+
+
+class Recall(RequestBody):
+    query: Annotated[str, StringConstraints(min_length=1, max_length=QUERY_CHARACTERS, pattern=r"\S")]
+    namespace_prefix: NamespacePrefix | None = None
+    memory_type: MemoryType | None = None
+    filter: RecallFilter | None = None
+    limit: TopK = 10
+    weights: Weights | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="As many of the best as fit into about so many tokens; what alone is over that is left out.",
+    )
+    min_version: Version | None = Field(
+        default=None,
+        description="Wait until a memory below the prefix is found at this version or a later one; "
+        f"for {RECALL_WAIT_DEFAULT_MS} ms, if `wait_ms` is left out.",
+    )
+    wait_ms: Annotated[int, Field(ge=0, le=RECALL_WAIT_MAXIMUM_MS)] | None = Field(
+        default=None, description="Wait, at most so long, until all that was acknowledged before is indexed."
+    )
+
+
+class ReadStatus(RequestBody):
+    namespace: Namespace | None = Field(default=None, description="Exactly this one; all, if left out.")
+    key: Id | None = Field(default=None, description="One memory of the namespace.")
+    state: IndexState | None = None
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
+
+
+class ReadOverview(RequestBody):
+    pass
+
+
+class SweepIndex(RequestBody):
+    dry_run: bool = Field(default=False, description="Only count what is wrong.")
+    cursor: Cursor | None = Field(default=None, description="Go on where a long sweep stopped.")
