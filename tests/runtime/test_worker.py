@@ -253,6 +253,35 @@ async def test_who_keeps_requests_waiting_lets_them_go_before_anything_is_stoppe
     assert told == ["started", "left", "stopped"]
 
 
+async def test_what_is_made_only_once_outlives_a_start_that_failed(bus: ProcessServer, tmp_path: Path) -> None:
+    told: list[str] = []
+    failures = [Unavailable("not yet", retry_after_ms=1)]
+
+    class Part:
+        async def start(self, client: Client) -> None:
+            told.append("started")
+            if failures:
+                raise failures.pop()
+
+        async def stop(self) -> None:
+            told.append("stopped")
+
+    async def close() -> None:
+        told.append("closed")
+
+    ledger = open_ledger(tmp_path / "t.db")
+    service = Service(ServiceContract("nothing", "Does nothing.", ()), ledger)
+    announcer = Announcer(ledger, [THING])
+    worker = Worker(
+        settings(bus.url, tmp_path), Parts(service, ledger, announcer, background=(Part(),), closing=(close,))
+    )
+    with pytest.raises(Unavailable):
+        await worker.start()
+    await worker.start()
+    await worker.stop()
+    assert told == ["started", "started", "stopped", "closed"]
+
+
 @pytest.mark.parametrize(
     "fault", [nats.errors.TimeoutError(), asyncio.CancelledError()], ids=["timeout", "cancellation"]
 )

@@ -57,6 +57,9 @@ class Parts:
     leaving: "Sequence[Callable[[], None]]" = field(default=())
     """Called first of all when the worker stops: whoever keeps requests waiting lets them go, so that they need not be
     waited for."""
+    closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
+    """Awaited last of all when the worker is stopped, and not when a start has failed, which may be tried again: lets
+    go of what was made before it and is made only once."""
     version: str = "0.1.0"
 
 
@@ -84,7 +87,7 @@ class Worker:
         try:
             await self._start()
         except BaseException as error:
-            await self.stop()
+            await self._stop()
             if isinstance(error, nats.errors.Error | JetStreamRefused) or _let_out(error):
                 raise Unavailable(f"the bus failed while starting: {error!r}", retry_after_ms=1000) from error
             raise
@@ -140,6 +143,10 @@ class Worker:
 
     async def stop(self) -> None:
         """Take nothing new, finish what was taken, announce it, let go."""
+        self._stops[:0] = [("closing", close) for close in self._parts.closing]
+        await self._stop()
+
+    async def _stop(self) -> None:
         self._ready = False
         for leave in self._parts.leaving:
             leave()

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -30,16 +31,16 @@ class FeedPlaces:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._places: dict[str, Place] = {}
+        self._places: OrderedDict[str, Place] = OrderedDict()
 
     def get(self, subject: str) -> Place | None:
         return self._places.get(subject)
 
     def note(self, subject: str, place: Place) -> None:
-        self._places.pop(subject, None)
         self._places[subject] = place
+        self._places.move_to_end(subject)
         while len(self._places) > KNOWN_SUBJECTS:
-            del self._places[next(iter(self._places))]
+            self._places.popitem(last=False)
 
     async def look_up(self, subjects: Collection[str]) -> None:
         """Ask the stream. Raises `Unavailable`, or `JetStreamRefused` if it has another reason not to say."""

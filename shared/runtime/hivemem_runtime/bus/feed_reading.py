@@ -29,6 +29,10 @@ class FeedReading:
         """When the stream was created: sequences of one that was made again begin anew."""
         return str((await self._ask(f"STREAM.INFO.{CHANGES}"))["created"])
 
+    async def last_sequence(self) -> int:
+        """Of the newest message, whatever its subject."""
+        return int((await self._ask(f"STREAM.INFO.{CHANGES}"))["state"]["last_seq"])
+
     async def next(self, subject: str, after: int) -> StoredChange | None:
         """The first message behind a sequence whose subject matches."""
         return await self._get({"seq": after + 1, "next_by_subj": subject})
@@ -41,6 +45,10 @@ class FeedReading:
         """How many messages a consumer has not acknowledged yet."""
         info = await self._ask(f"CONSUMER.INFO.{CHANGES}.{consumer}")
         return int(info["num_pending"]) + int(info["num_ack_pending"])
+
+    async def acknowledged(self, consumer: str) -> int:
+        """Through which sequence a consumer has acknowledged all that it gets."""
+        return int((await self._ask(f"CONSUMER.INFO.{CHANGES}.{consumer}"))["ack_floor"]["stream_seq"])
 
     async def _get(self, wanted: Mapping[str, str | int]) -> StoredChange | None:
         # Not a direct read, which a replica that lags behind may answer.
