@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytest_asyncio
+from qdrant_edge import EdgeShard
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.adapters.edge import EdgeVectors
 from hivemem_vectors.ports import Filter, Point, Schema
 
-from .points import SCHEMA, TENANT, Words, everything, many, point, vector
+from .points import SCHEMA, TENANT, Words, everything, many, point, random_vectors, vector
 
 COLLECTION = "edge"
 WIDE = 64
@@ -120,6 +121,22 @@ async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: 
     assert set(await everything(store, COLLECTION, page=1_000)) == left
     hits = await store.search(COLLECTION, Filter(TENANT), sparse=Words([99], [1.0]), limit=10)
     assert {hit.id for hit in hits} == left & {f"extra{rounds}", f"extra{rounds - 1}"}
+
+
+async def test_what_came_while_graphs_were_built_is_in_the_next_ones(tmp_path: Path) -> None:
+    optimize_after = 500
+    store = EdgeVectors(tmp_path / "edge", optimize_after=optimize_after)
+    await store.ensure_collection(COLLECTION, Schema(2_048, "model"))  # of fewer numbers no graph is made
+    rows = random_vectors(4 * optimize_after, 2_048)
+    await fill(store, [Point(TENANT, f"p{number}", row) for number, row in enumerate(rows)])
+    # All but less than what is built for.
+    await optimized(store, 3 * optimize_after + 1)
+    await store.close()
+
+    [generation] = (tmp_path / "edge" / COLLECTION).glob("generation-*")
+    shard = EdgeShard.load(str(generation))
+    assert shard.info().indexed_vectors_count > 3 * optimize_after
+    shard.close()
 
 
 async def test_a_kill_while_graphs_are_built_loses_nothing(store: EdgeVectors, tmp_path: Path) -> None:

@@ -20,6 +20,10 @@ def words(text: str) -> list[str]:
     found: list[str] = []
     for match in _COMPOUND.finditer(folded(text)):
         compound = match[0]
+        if compound.isalnum() and compound.isascii():
+            # By far the most are a single part.
+            found.append(compound[:WORD_CHARACTERS])
+            continue
         parts = _PARTS.findall(compound)
         if len(parts) > 1:
             found.append(compound[:WORD_CHARACTERS])

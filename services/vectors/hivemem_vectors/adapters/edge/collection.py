@@ -28,6 +28,8 @@ class Collection:
         generations.remove_others(folder, self._current.generation)
         self.shard = EdgeShard.load(str(generations.generation(folder, self._current.generation)))
         self._changed = max(0, shards.count(self.shard, None) - self._current.optimized)
+        """Since the files were copied that the graphs were built in: what came after that is in none."""
+        self._copied = 0
         self._building: Building | None = None
         self._next: EdgeShard | None = None
 
@@ -50,8 +52,8 @@ class Collection:
         if building is not None:
             if not building.note(frame):
                 self._give_up()
-        elif self._changed >= max(self._optimize_after, GROWTH * self._current.optimized):
-            self._begin()
+        else:
+            self._begin_if_needed()
         return True
 
     def turn(self, building: Building, stage: Stage) -> list[Frame]:
@@ -83,7 +85,10 @@ class Collection:
         self.shard.flush()
         self.shard.close()
 
-    def _begin(self) -> None:
+    def _begin_if_needed(self) -> None:
+        if self._changed < max(self._optimize_after, GROWTH * self._current.optimized):
+            return
+        self._changed, self._copied = 0, shards.count(self.shard, None)
         number = self._current.generation
         source = generations.generation(self._folder, number)
         self._building = Building(source, generations.generation(self._folder, number + 1), self._tell)
@@ -99,9 +104,9 @@ class Collection:
         shutil.rmtree(building.target, ignore_errors=True)
 
     def _replace(self, following: EdgeShard) -> None:
-        count = shards.count(following, None)
-        self._current = generations.Current(self._current.generation + 1, count)
+        self._current = generations.Current(self._current.generation + 1, self._copied)
         generations.set_current(self._folder, self._current)
         self.shard.close()
-        self.shard, self._next, self._building, self._changed = following, None, None, 0
+        self.shard, self._next, self._building = following, None, None
         generations.remove_others(self._folder, self._current.generation)
+        self._begin_if_needed()

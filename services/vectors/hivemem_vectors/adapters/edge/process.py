@@ -107,7 +107,10 @@ class EngineProcess:
         # Soon again after a first end, later and later where it never gets to answer.
         pause = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
         self._failures, self._not_before = min(self._failures + 1, 16), loop.time() + pause
-        self._process = process = await self._spawned()
+        try:
+            self._process = process = await self._spawned()
+        except OSError as error:
+            raise _ended(f"the vector engine cannot be started: {error.strerror}") from error
         assert process.stdout is not None
         try:
             async with asyncio.timeout(START_SECONDS):

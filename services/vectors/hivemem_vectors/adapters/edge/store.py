@@ -13,10 +13,12 @@ from hivemem_vectors.adapters.arguments import (
     check_filter,
     check_limit,
     check_points,
+    check_same,
     check_schema,
     check_sparse,
     point_id,
 )
+from hivemem_vectors.adapters.edge import generations
 from hivemem_vectors.adapters.edge.process import EngineProcess
 from hivemem_vectors.adapters.edge.wire import filter_fields, points_frame, query_frame
 from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, StoredPoint, Vector
@@ -37,6 +39,7 @@ class EdgeVectors:
     """
 
     def __init__(self, folder: Path, *, optimize_after: int = OPTIMIZE_AFTER) -> None:
+        self._folder = folder
         self._engine = EngineProcess(folder, optimize_after)
         self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._upserts = asyncio.Semaphore(UPSERTS_AT_ONCE)
@@ -46,6 +49,13 @@ class EdgeVectors:
     def pid(self) -> int | None:
         """Of the engine's process, while it runs."""
         return self._engine.pid
+
+    def refuse_other(self, collection: str, schema: Schema) -> None:
+        """Raise `InvalidRequest` where the files are those of a collection that was made for another dimension or
+        model: before the engine has started, which `ensure_collection` waits for."""
+        check_schema(collection, schema)
+        if generations.exists(self._folder, collection):
+            check_same(collection, Schema(*generations.about(self._folder / collection)), schema)
 
     async def check(self) -> None:
         async with self._calls:

@@ -36,6 +36,7 @@ from hivemem_vectors.adapters.qdrant.collections import (
 )
 from hivemem_vectors.adapters.qdrant.errors import translated, unavailable
 from hivemem_vectors.adapters.qdrant.filters import qdrant_filter
+from hivemem_vectors.adapters.qdrant.querying import query_batch
 from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, Vector
 
 TIMEOUT_SECONDS: Final = 10
@@ -225,11 +226,7 @@ class QdrantVectors:
         if not requests:
             return []
         async with self._call(collection):
-            responses = await self._client.query_batch_points(collection, requests)
-        return [
-            [Found(str(point.id), point.score, point.payload or {}) for point in response.points]
-            for response in responses
-        ]
+            return await query_batch(self._client, collection, requests, TIMEOUT_SECONDS)
 
     @asynccontextmanager
     async def _call(self, collection: str = "") -> AsyncGenerator[None]:

@@ -1,0 +1,106 @@
+"""From pieces of texts that were found to items, the best first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, cast
+
+from hivemem_contracts.vectors import models
+from hivemem_vectors.decisions.filtering import expired
+from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keyword_shares, ranked, recency, score
+from hivemem_vectors.decisions.points import PointName, parsed
+from hivemem_vectors.ports import Hit
+
+USUAL_IMPORTANCE: Final = 0.5
+"""Of what nobody has said how important it is."""
+
+_DAY_SECONDS: Final = 86_400.0
+
+
+class NamedHit(NamedTuple):
+    name: PointName
+    hit: Hit
+
+
+class Piece(NamedTuple):
+    """A chunk of an item's text that was found: where it stands there, and how near it is in meaning and in words."""
+
+    place: str
+    version: int
+    chunk: int
+    start: int
+    length: int
+    dense: float
+    keyword: float
+    updated_at: int
+    importance: float | None
+
+
+class Ranked(NamedTuple):
+    """An item by the best of its pieces."""
+
+    piece: Piece
+    scores: Scores
+    score: float
+
+
+def weights_of(asked: models.Weights | None, *, embedded: bool) -> Weights:
+    """Where the question could not be embedded, the words are all of the relevance."""
+    if asked is None:
+        weights = Weights()
+    else:
+        weights = Weights(
+            asked.relevance, asked.recency, asked.importance, asked.dense, asked.half_life_days * _DAY_SECONDS
+        )
+    return weights if embedded else replace(weights, dense=0.0)
+
+
+def named(hits: Iterable[Hit]) -> list[NamedHit]:
+    return [NamedHit(parsed(hit.id), hit) for hit in hits]
+
+
+def current(hits: Iterable[NamedHit], indexed: Mapping[str, int], now: int) -> list[NamedHit]:
+    """Those of the version of their item that counts, and that have not expired; `indexed` lacks what is to be left
+    out."""
+    return [
+        found
+        for found in hits
+        if indexed.get(found.name.place) == found.name.version and not expired(found.hit.values, now)
+    ]
+
+
+def pieces_of(hits: Sequence[NamedHit], *, words: int, documents: int) -> list[Piece]:
+    """Of a question of so many words, asked of so many points."""
+    by_words = {hit.id: hit.sparse for _, hit in hits if hit.sparse}
+    keywords = keyword_shares(by_words, words=words, documents=documents)
+    return [_piece(name, hit, keywords.get(hit.id, 0.0)) for name, hit in hits]
+
+
+def _piece(name: PointName, hit: Hit, keyword: float) -> Piece:
+    values = cast("Mapping[str, Any]", hit.values)  # as `values_of` made them
+    near = dense_score(hit.dense or 0.0)
+    return Piece(
+        *name, values["start"], values["length"], near, keyword, values["updated_at"], values.get("importance")
+    )
+
+
+def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]:
+    """Each item once, the best first; of equals the one whose place sorts first."""
+    best: dict[str, tuple[float, Piece]] = {}
+    for piece in pieces:
+        relevance = weights.dense * piece.dense + (1 - weights.dense) * piece.keyword
+        found = best.get(piece.place)
+        if found is None or relevance > found[0]:
+            best[piece.place] = (relevance, piece)
+    items = {place: _scored(piece, weights, now) for place, (_, piece) in best.items()}
+    order = ranked({place: item.score for place, item in items.items()}, len(items))
+    return [items[place] for place, _ in order]
+
+
+def _scored(piece: Piece, weights: Weights, now: int) -> Ranked:
+    scores = Scores(
+        piece.dense,
+        piece.keyword,
+        recency((now - piece.updated_at) / 1_000_000, weights.half_life_seconds),
+        USUAL_IMPORTANCE if piece.importance is None else piece.importance,
+    )
+    return Ranked(piece, scores, score(scores, weights))

@@ -1,0 +1,1 @@
+"""The operations of the vectors service, each bound to what does it."""

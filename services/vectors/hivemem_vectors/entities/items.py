@@ -1,0 +1,127 @@
+"""An item: a memory, or an event of a session, and how far the index is with it. Its id is its place.
+
+The place of an event is one of the namespace `session:<id>` that no memory can have, for its key begins with a control
+character.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hivemem_contracts.identifiers import format_microseconds
+from hivemem_contracts.subjects import Address
+from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
+from hivemem_runtime.ledger.places import namespace_and_key, place_of
+
+_EVENT: Final = "\x01"
+_AFTER_EVENTS: Final = "\x02"
+SYNCED: Final = "synced"
+PENDING: Final = "pending"
+STALE: Final = "stale"
+FAILED: Final = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Head and record alike. `heard` is the newest version that the feed has told of, and `gone` whether that one is a
+    deletion; `indexed` the version that is found, in as many points as `chunks`, None where none is.
+
+    `retry_at` is when it is tried again, in microseconds since 1970; None where nothing is left to do. `told` counts
+    its announcements, and `announced` is what this record announces, if anything. `erased` are the last
+    versions that were erasures with a receipt, each of which is counted.
+    """
+
+    heard: int
+    gone: bool
+    state: str
+    indexed: int | None = None
+    chunks: int = 0
+    attempts: int = 0
+    error: str | None = None
+    retry_at: int | None = None
+    told: int = 0
+    announced: str | None = None
+    updated_at: int = 0
+    erased: list[int] = field(default_factory=list[int])
+
+
+def event_place(session_id: str, event_id: str) -> str:
+    return place_of(f"session:{session_id}", _EVENT + event_id)
+
+
+def is_event(place: str) -> bool:
+    return _EVENT + _EVENT in place
+
+
+def session_of(place: str) -> str:
+    """The session of an event."""
+    return namespace_and_key(place)[0].removeprefix("session:")
+
+
+def events_of(session_id: str) -> tuple[str, str]:
+    """The range of the places of a session's events: the first one, and the end, which is not in it."""
+    namespace = place_of(f"session:{session_id}")
+    return namespace + _EVENT, namespace + _AFTER_EVENTS
+
+
+def named(place: str) -> tuple[str, str]:
+    """Namespace and key as they travel."""
+    namespace, key = namespace_and_key(place)
+    return namespace, (key or "").removeprefix(_EVENT)
+
+
+def status_fields(place: str, item: Item, at: int) -> dict[str, object]:
+    """An item's status as it travels, on the feed and in answers."""
+    namespace, key = named(place)
+    return {
+        "namespace": namespace,
+        "key": key,
+        "version": item.heard,
+        "indexed_version": item.indexed,
+        "state": item.state,
+        "error": item.error,
+        "attempts": item.attempts,
+        "updated_at": format_microseconds(at),
+    }
+
+
+def _announce(record: Item, stamp: Stamp) -> tuple[Announcement, ...]:
+    """Of memories alone: an event's address could be a memory's, which counts its own versions."""
+    if record.announced is None or is_event(stamp.id):
+        return ()
+    namespace, key = named(stamp.id)
+    value = status_fields(stamp.id, record, stamp.at)
+    address = Address(tuple(namespace.split(":")), key)
+    return (
+        Announcement("index", record.announced, address, namespace, record.told, record.told - 1 or None, value, key),
+    )
+
+
+def _index(head: Item) -> Mapping[str, Scalar]:
+    return {
+        "heard": head.heard,
+        "indexed": head.indexed,
+        "gone": head.gone,
+        "state": head.state,
+        "shown": None if head.gone and head.state == SYNCED else head.state,
+        "waiting": head.state != SYNCED,
+        "retry_at": head.retry_at,
+    }
+
+
+ITEM: Final = Entity(
+    name="item",
+    head=Item,
+    record=Item,
+    evolve=lambda head, record, stamp: replace(record, updated_at=stamp.at),
+    announce=_announce,
+    indexed=_index,
+    indexes=(
+        Index("all", (), None, covering=("heard", "indexed", "gone", "state")),
+        # Without what is gone and done: nobody asks for that.
+        Index("state", ("shown",), None),
+        Index("waiting", (), None, only="waiting"),
+        Index("retry", (), "retry_at"),
+    ),
+    snapshot_every=1,
+)

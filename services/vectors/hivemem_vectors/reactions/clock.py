@@ -1,0 +1,81 @@
+"""What nobody asks for and no change brings about, done again and again.
+
+Any number of workers may do it at once: what they do is a decision, or harmless twice.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from hivemem_contracts.errors import HiveError
+from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.port import Ledger
+
+log = structlog.get_logger("hivemem.vectors")
+
+TENANTS_AT_ONCE: Final = 8
+
+
+class Clock:
+    """Does a step, and once more so many seconds after it was done; a step that fails keeps no other from its turn."""
+
+    def __init__(self, name: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
+        self._name = name
+        self._step = step
+        self._seconds = seconds
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._woken = asyncio.Event()
+
+    async def start(self, client: Client) -> None:
+        del client
+        self._stopping.clear()
+        self._task = asyncio.create_task(self._run(), name=f"hivemem-{self._name}")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+            self._stopping.set()
+            self._woken.set()
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """A step that takes long looks here."""
+        return self._stopping.is_set()
+
+    def wake(self) -> None:
+        """Do the next step at once."""
+        self._woken.set()
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._step()
+            except HiveError as error:
+                log.warning("put off", what=self._name, error=str(error))
+            except Exception:
+                log.exception("failed", what=self._name)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await self._woken.wait()
+            self._woken.clear()
+
+
+async def for_each_tenant(ledger: Ledger, entity: AnyEntity, what: str, act: Callable[[str], Awaitable[None]]) -> None:
+    """For those that have such things, a few at a time; one that fails keeps no other from its turn."""
+    tenants = await ledger.tenants(entity)
+    for start in range(0, len(tenants), TENANTS_AT_ONCE):
+        some = tenants[start : start + TENANTS_AT_ONCE]
+        results = await asyncio.gather(*map(act, some), return_exceptions=True)
+        for tenant, result in zip(some, results, strict=True):
+            if isinstance(result, HiveError):
+                log.warning("put off", what=what, tenant=tenant, error=str(result))
+            elif isinstance(result, Exception):
+                log.error("failed", what=what, tenant=tenant, exc_info=result)

@@ -1,0 +1,57 @@
+"""Users' own vectors on SQLite and in files."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_testing.waiting import DEADLINE_SECONDS
+from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.decisions.storing import physical
+from hivemem_vectors.endpoints import settling
+from hivemem_vectors.entities import ENTITIES
+
+from ..wayward import WaywardStore
+from .hive import Own
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def edge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EdgeVectors]:
+    """One process of the engine for all tests of a module: it takes a while to start."""
+    edge = EdgeVectors(tmp_path_factory.mktemp("vectors") / "edge")
+    yield edge
+    await edge.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
+    """Empty at first."""
+    store = WaywardStore(edge)
+    yield store
+    store.gate.set()
+    for collection in (physical(2), physical(3)):
+        await edge.drop_collection(collection)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
+    ledger = SqliteLedger(tmp_path / "vectors.sqlite", ENTITIES)
+    await ledger.open()
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that is busy, too, the index has what is stored when that is answered."""
+    monkeypatch.setattr(settling, "PATIENCE_SECONDS", DEADLINE_SECONDS)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own(ledger: SqliteLedger, store: WaywardStore) -> AsyncIterator[Own]:
+    own = Own(ledger, store)
+    yield own
+    store.gate.set()
+    await own.settling.stop()

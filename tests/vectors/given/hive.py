@@ -1,0 +1,78 @@
+"""Users' own vectors on a real ledger and a real store, asked as the bus would ask."""
+
+import time
+import uuid
+from typing import Any, Final
+
+import orjson
+
+from hivemem_contracts.subjects import Sender
+from hivemem_contracts.vectors.operations import VECTORS
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.service import Call, Service
+from hivemem_vectors.adapters.breaker import Breaker
+from hivemem_vectors.decisions.storing import parsed, physical
+from hivemem_vectors.endpoints.collections import Collections
+from hivemem_vectors.endpoints.querying import Querying
+from hivemem_vectors.endpoints.settling import Settling
+from hivemem_vectors.endpoints.storing import Storing
+from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, vector_id
+from hivemem_vectors.ports import Filter, VectorStore
+
+TENANT: Final = "acme"
+Body = dict[str, Any]
+
+
+class Own:
+    """One worker's part for users' own vectors; several may be on the same ledger and store."""
+
+    def __init__(self, ledger: SqliteLedger, store: VectorStore) -> None:
+        self.ledger = ledger
+        self.store = store
+        self.breaker = Breaker("the vector store", time.monotonic)
+        self.collections = Collections(store, ledger)
+        self.settling = Settling(ledger, store, self.breaker, self.collections)
+        self.service = Service(VECTORS, ledger)
+        Storing(self.settling).bind(self.service)
+        Querying(ledger, store, self.breaker, self.collections).bind(self.service)
+
+    async def ask(
+        self, operation: str, body: Body, *, tenant: str = TENANT, agent: str = "bot", id: str | None = None
+    ) -> Body:
+        found = VECTORS.get(operation)
+        assert found is not None
+        call = Call(Sender(tenant, agent), found, id or uuid.uuid4().hex)
+        answer = await self.service.run(call, self.service.decode(call, orjson.dumps(body)))
+        return orjson.loads(answer) if isinstance(answer, bytes) else answer.model_dump(mode="json")
+
+    async def put(
+        self, id: str, *numbers: float, request: str | None = None, tenant: str = TENANT, **fields: Any
+    ) -> Body:
+        return await self.ask("store", {"id": id, "embedding": numbers, **fields}, tenant=tenant, id=request)
+
+    async def delete(self, id: str, *, request: str | None = None, **fields: Any) -> Body:
+        return await self.ask("delete", {"id": id, **fields}, id=request)
+
+    async def nearest(self, *numbers: float, tenant: str = TENANT, **fields: Any) -> list[str]:
+        answer = await self.ask("query", {"embedding": numbers, **fields}, tenant=tenant)
+        return [item["id"] for item in answer["items"]]
+
+    async def versions(self, id: str, *, dimension: int = 3, collection: str = "default") -> list[int]:
+        """Those that the index has a point of."""
+        page = await self.store.scroll(physical(dimension), Filter(TENANT))
+        points = [parsed(point.id) for point in page.points]
+        return sorted(point.version for point in points if point.vector == vector_id(collection, id))
+
+    async def waits(self, id: str, collection: str = "default") -> bool:
+        head = await self.ledger.head(PROGRESS, TENANT, vector_id(collection, id))
+        assert head is not None
+        assert head.value is not None
+        return head.value.waiting
+
+    def forgive(self) -> None:
+        """As if the breaker's time were over, and a call had succeeded."""
+        self.breaker._opened_until = None  # pyright: ignore[reportPrivateUsage]  # a test does not wait for it
+
+    async def version(self, id: str, collection: str = "default") -> int:
+        head = await self.ledger.head(VECTOR, TENANT, vector_id(collection, id))
+        return 0 if head is None else head.version

@@ -1,0 +1,170 @@
+"""Memories of a tenant in the memory service and in the index, and what is recalled of them."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import orjson
+
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.subjects import Sender
+from hivemem_contracts.vectors.operations import RECALL, VECTORS
+from hivemem_contracts.vectors.replies import RecallAnswer
+from hivemem_runtime.ledger.places import place_of
+from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Write
+from hivemem_runtime.service import Call, Service
+from hivemem_testing import agent
+from hivemem_vectors.adapters.breaker import Breaker
+from hivemem_vectors.decisions.hearing import Told, told_of_memory
+from hivemem_vectors.decisions.points import points_of
+from hivemem_vectors.endpoints.collections import Collections
+from hivemem_vectors.endpoints.memories import Memories
+from hivemem_vectors.endpoints.recalling import Recalling, bind
+from hivemem_vectors.endpoints.waiting import Behind
+from hivemem_vectors.entities.items import ITEM, PENDING, STALE, SYNCED, Item
+from hivemem_vectors.entities.mirrors import MIRROR, Mirror, packed
+from hivemem_vectors.ports import Embedder, VectorStore
+
+from .meaning import MODEL, MeaningEmbedder, embedding_of
+
+Body = dict[str, Any]
+NAMESPACE: Final = "user:alice"
+CHUNK_BETWEEN: Final = "\n\n"
+
+
+class MemoryAgent(agent.Agent):
+    SERVICE: ClassVar[str] = "memory"
+
+    async def put(self, key: str, value: Any, /, *, namespace: str = NAMESPACE, **fields: Any) -> Body:
+        """The memory as it travels."""
+        await self.ask("put", {"namespace": namespace, "key": key, "value": value}, **fields)
+        return await self.ask("get", {"namespace": namespace, "key": key})
+
+
+@dataclass
+class Desk:
+    """What a worker's recall is made of."""
+
+    ledger: Ledger
+    store: VectorStore
+    memories: Memories
+    collection: str
+    behind: Behind
+    embedder: Embedder = field(default_factory=MeaningEmbedder)
+
+    def service(self) -> Service:
+        breaker = Breaker("the vector store", time.monotonic)
+        recalling = Recalling(
+            self.ledger,
+            self.store,
+            breaker,
+            Collections(self.store, self.ledger),
+            self.embedder,
+            self.memories,
+            self.behind,
+            collection=self.collection,
+        )
+        service = Service(VECTORS, self.ledger)
+        bind(service, recalling)
+        return service
+
+
+@dataclass
+class Shelf:
+    """One tenant's."""
+
+    desk: Desk
+    bot: MemoryAgent
+    service: Service
+
+    @property
+    def tenant(self) -> str:
+        return self.bot.tenant
+
+    @property
+    def embedder(self) -> MeaningEmbedder:
+        assert isinstance(self.desk.embedder, MeaningEmbedder)
+        return self.desk.embedder
+
+    async def keep(self, key: str, value: Any, **fields: Any) -> Body:
+        """A memory that is written and indexed."""
+        memory = await self.bot.put(key, value, **fields)
+        await self.index(memory)
+        return memory
+
+    async def index(self, memory: Body) -> None:
+        await self.sync(told_of_memory(self.tenant, memory))
+
+    async def sync(self, told: Told) -> None:
+        """As the pipeline leaves it once all is done."""
+        await self.upsert(told)
+        await self.mirror(told)
+
+    async def mirror(self, told: Told) -> None:
+        """All of that without the points, as of an index that was lost."""
+        mirror = mirrored(told)
+        item = Item(told.version, False, SYNCED, told.version, len(mirror.texts), told=1)
+        await self.note(told.place, item, mirror)
+
+    async def upsert(self, told: Told) -> None:
+        """The points alone, as of a worker that died right after."""
+        mirror = mirrored(told)
+        rows = np.stack([embedding_of(text) for text in mirror.texts])
+        points = points_of(self.tenant, told.place, mirror, rows)
+        await self.desk.store.upsert(self.desk.collection, points)
+
+    async def wait(self, memory: Body, *, indexed: int | None = None, embedded: bool = False, **fields: Any) -> None:
+        """As the pipeline leaves what it could not bring to the index."""
+        told = told_of_memory(self.tenant, memory)
+        state = PENDING if indexed is None else STALE
+        item = Item(told.version, False, state, indexed, 0 if indexed is None else 1, 1, **fields)
+        await self.note(told.place, item, mirrored(told, embedded=embedded))
+
+    async def remove(self, memory: Body, version: int) -> None:
+        """As the pipeline leaves a deletion, before it has come to the points."""
+        place = place_of(memory["namespace"], memory["key"])
+        await self.note(place, Item(version, True, SYNCED, told=2), Mirror())
+
+    async def item(self, memory: Body) -> Item | None:
+        head = await self.desk.ledger.head(ITEM, self.tenant, place_of(memory["namespace"], memory["key"]))
+        return None if head is None else head.value
+
+    async def note(self, place: str, item: Item, mirror: Mirror) -> None:
+        def decide(heads: Heads, now: int) -> Decision:
+            return [Append(ITEM, place, item), Append(MIRROR, place, mirror)]
+
+        await self.desk.ledger.commit(Write(self.tenant, "hivemem", ITEM, place, decide))
+
+    async def answer(self, query: str, **fields: Any) -> Body:
+        """As it travels; whatever it is, it is an answer of the contract."""
+        call = Call(Sender(self.tenant, self.bot.name), RECALL, new_id())
+        body = self.service.decode(call, orjson.dumps({"query": query, **fields}))
+        data = await self.service.run(call, body)
+        assert isinstance(data, bytes)
+        answer: Body = orjson.loads(data)
+        validated = RecallAnswer.model_validate_json(data, strict=True)
+        assert orjson.loads(validated.model_dump_json()) == answer
+        return answer
+
+    async def recall(self, query: str, **fields: Any) -> list[str]:
+        """The keys of an answer that lacks nothing."""
+        answer = await self.answer(query, **fields)
+        assert answer["degraded"] is None, answer["degraded"]
+        return keys(answer)
+
+
+def keys(answer: Body) -> list[str]:
+    return [item["key"] for item in answer["items"]]
+
+
+def mirrored(told: Told, *, embedded: bool = True) -> Mirror:
+    """Each paragraph a chunk."""
+    assert told.text is not None
+    texts, starts, start = list[str](), list[int](), 0
+    for text in told.text.split(CHUNK_BETWEEN):
+        texts.append(text)
+        starts.append(start)
+        start += len(text) + len(CHUNK_BETWEEN)
+    rows = packed(np.stack([embedding_of(text) for text in texts])) if embedded else None
+    return Mirror(told.version, told.fields, texts, starts, MODEL if embedded else None, rows, told.value)

@@ -1,0 +1,47 @@
+"""A collection that is not what it should be, on each store."""
+
+from dataclasses import replace
+
+import pytest
+
+from hivemem_vectors.decisions.hearing import told_of_memory
+from hivemem_vectors.decisions.points import FIELDS
+from hivemem_vectors.ports import Schema
+
+from .meaning import DIMENSION, MODEL
+from .shelf import Shelf, keys
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def with_collection(shelf: Shelf, name: str) -> Shelf:
+    """With a memory that was indexed in it once."""
+    desk = replace(shelf.desk, collection=name)
+    other = Shelf(desk, shelf.bot, desk.service())
+    await other.mirror(told_of_memory(other.tenant, await other.bot.put("car", "a red car")))
+    return other
+
+
+async def test_a_collection_that_was_lost_is_made_again(shelf: Shelf) -> None:
+    name, store = f"{shelf.desk.collection}-lost", shelf.desk.store
+    shelf = await with_collection(shelf, name)
+
+    answer = await shelf.answer("vehicle")
+
+    assert keys(answer) == ["car"]
+    assert answer["degraded"]["reasons"] == ["index"]
+    assert await store.schema(name) == Schema(DIMENSION, MODEL, FIELDS)
+    assert (await shelf.answer("vehicle"))["degraded"] is None
+    await store.drop_collection(name)
+
+
+async def test_a_collection_of_another_dimension_is_not_the_callers_fault(shelf: Shelf) -> None:
+    name, store = f"{shelf.desk.collection}-wide", shelf.desk.store
+    await store.ensure_collection(name, Schema(DIMENSION + 1, MODEL, FIELDS))
+    shelf = await with_collection(shelf, name)
+
+    answer = await shelf.answer("vehicle")
+
+    assert keys(answer) == ["car"]
+    assert answer["degraded"]["reasons"] == ["index"]
+    await store.drop_collection(name)

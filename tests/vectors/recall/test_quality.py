@@ -1,0 +1,107 @@
+"""Quality is a test: the retrieval set through all of a recall, from the text of a question to an answer.
+
+What the set is, and how good the ranking alone is, says `test_retrieval.py`.
+"""
+
+import json
+import math
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+from nats.aio.client import Client
+
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.worker import Worker
+from hivemem_vectors.adapters.breaker import Breaker
+from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings
+from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.adapters.embedders.offline.wordpieces import WordPieces
+from hivemem_vectors.decisions.chunks import Chunker
+from hivemem_vectors.decisions.hearing import told_of_memory
+from hivemem_vectors.endpoints.collections import Collections
+from hivemem_vectors.endpoints.indexing import Indexer
+from hivemem_vectors.endpoints.memories import Memories
+from hivemem_vectors.endpoints.waiting import Behind
+
+from .shelf import NAMESPACE, Desk, MemoryAgent, Shelf
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SET: Final = Path(__file__).parent.parent / "retrieval"
+COLLECTION: Final = "quality"
+RECALL_FLOOR: Final = 0.94
+NDCG_FLOOR: Final = 0.84
+
+
+@dataclass(frozen=True)
+class Quality:
+    recall: float
+    """Of the answers, how many are among the first five."""
+    ndcg: float
+    """How near to the top they are among the first ten."""
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (SET / name).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def library(
+    client: Client,
+    memory_worker: Worker,
+    memories: Memories,
+    ledger: SqliteLedger,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Shelf]:
+    """All memories of the set, in the memory service and in the index."""
+    bot = MemoryAgent(client, memory_worker, "quality")
+    texts = {memory["id"]: memory["text"] for memory in read("memories.jsonl")}
+    puts = [{"namespace": NAMESPACE, "key": id, "value": text} for id, text in texts.items()]
+    await bot.ask("put_batch", {"puts": puts})
+    store = EdgeVectors(tmp_path_factory.mktemp("quality"))
+    embedder = CachedEmbedder(OfflineEmbedder(), RecentEmbeddings())
+    indexer = Indexer(
+        ledger,
+        store,
+        Breaker("the vector store", time.monotonic),
+        Collections(store, ledger),
+        embedder,
+        Chunker(WordPieces().count),
+        memories,
+        collection=COLLECTION,
+    )
+    await indexer.prepare()
+    written = await memories.get_many(bot.tenant, bot.name, [(NAMESPACE, id) for id in texts])
+    await indexer.index(bot.tenant, [told_of_memory(bot.tenant, memory) for memory in written.values()])
+    desk = Desk(ledger, store, memories, COLLECTION, Behind(ledger, memories), embedder)
+    yield Shelf(desk, bot, desk.service())
+    await embedder.close()
+    await store.close()
+
+
+async def quality(library: Shelf, **asked: Any) -> Quality:
+    recalls: list[float] = []
+    gains: list[float] = []
+    for question in read("questions.jsonl"):
+        top = await library.recall(question["question"], **asked)
+        answers = set(question["answers"])
+        recalls.append(len(answers & set(top[:5])) / len(answers))
+        gained = sum([1 / math.log2(at + 2) for at, id in enumerate(top) if id in answers])
+        gains.append(gained / sum([1 / math.log2(at + 2) for at in range(min(len(answers), 10))]))
+    return Quality(sum(recalls) / len(recalls), sum(gains) / len(gains))
+
+
+async def test_a_recall_finds_what_was_asked_for_and_more_than_either_side_alone(library: Shelf) -> None:
+    both = await quality(library)
+
+    assert both.recall >= RECALL_FLOOR
+    assert both.ndcg >= NDCG_FLOOR
+    for dense in (0.0, 1.0):
+        alone = await quality(library, weights={"dense": dense})
+        assert both.recall > alone.recall
+        assert both.ndcg > alone.ndcg

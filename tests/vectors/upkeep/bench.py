@@ -1,0 +1,155 @@
+"""A worker's insides on a real ledger and a real store, with sweeps of everything."""
+
+import time
+from typing import Any, Final
+
+from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.ledger.places import place_of
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_testing.waiting import eventually
+from hivemem_vectors.adapters.breaker import Breaker
+from hivemem_vectors.decisions.chunks import Chunker
+from hivemem_vectors.decisions.hearing import Told
+from hivemem_vectors.decisions.points import names_of
+from hivemem_vectors.decisions.storing import physical
+from hivemem_vectors.decisions.storing import point_name as vector_point_name
+from hivemem_vectors.decisions.tokens import estimated_tokens
+from hivemem_vectors.endpoints.collections import Collections
+from hivemem_vectors.endpoints.indexing import Indexer
+from hivemem_vectors.endpoints.settling import Settling
+from hivemem_vectors.endpoints.sweeping import Sweeping
+from hivemem_vectors.endpoints.swept_items import SweptItems
+from hivemem_vectors.endpoints.swept_memories import SweptMemories
+from hivemem_vectors.endpoints.swept_vectors import SweptVectors
+from hivemem_vectors.entities.items import ITEM, Item
+from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, within_collection
+from hivemem_vectors.ports import Filter, Point, StoredPoint, VectorStore
+
+from ..given.hive import Own
+from ..tiny_embedder import DIMENSION, TinyEmbedder, row_of
+from .cabinet import NAMESPACE, TENANT, Cabinet, Quiet
+
+COLLECTION: Final = "memories"
+LOOK_SECONDS: Final = 0.05
+
+
+class Bench:
+    def __init__(self, ledger: SqliteLedger, store: VectorStore, cabinet: Cabinet | None = None) -> None:
+        self.ledger = ledger
+        self.store = store
+        self.cabinet = cabinet or Cabinet()
+        self.embedder = TinyEmbedder()
+        self.feed = Quiet()
+        self.own = Own(ledger, store)
+        self.breaker: Breaker = self.own.breaker
+        self.collections: Collections = self.own.collections
+        self.settling: Settling = self.own.settling
+        self.indexer = Indexer(
+            ledger,
+            store,
+            self.breaker,
+            self.collections,
+            self.embedder,
+            Chunker(estimated_tokens),
+            self.cabinet,
+            collection=COLLECTION,
+        )
+        self.swept_items = SweptItems(
+            ledger,
+            store,
+            self.breaker,
+            self.collections,
+            self.indexer,
+            self.embedder,
+            collection=COLLECTION,
+            look_seconds=LOOK_SECONDS,
+        )
+        self.sweeping = Sweeping(
+            SweptMemories(ledger, self.cabinet, self.indexer, self.feed, look_seconds=LOOK_SECONDS),
+            self.swept_items,
+            SweptVectors(ledger, store, self.breaker, self.collections, self.settling),
+        )
+
+    async def remember(self, *keys: str, words: int = 3) -> None:
+        """Memories that are indexed."""
+        await self.tell(
+            *(self.cabinet.put(key, " ".join([f"{key}{number}" for number in range(words)])) for key in keys)
+        )
+
+    async def tell(self, *told: Told) -> None:
+        await self.indexer.index(TENANT, list(told))
+
+    async def sweep(
+        self, *, dry_run: bool = False, tenant: str = TENANT, phase: str | None = None
+    ) -> tuple[int, int, int]:
+        """All of it, or from a phase on: what was checked, what was missing, what was left over."""
+        whole = [0, 0, 0]
+        cursor = None if phase is None else self.sweeping.begin_at(tenant, phase)
+        for page in await self.parts(dry_run=dry_run, tenant=tenant, cursor=cursor):
+            for at, count in enumerate((page.checked, page.missing, page.left_over)):
+                whole[at] += count
+        return whole[0], whole[1], whole[2]
+
+    async def parts(self, *, dry_run: bool = False, tenant: str = TENANT, cursor: str | None = None) -> list[SweepPage]:
+        found: list[SweepPage] = []
+        while True:
+            found.append(await self.sweeping.part(tenant, cursor, dry_run))
+            cursor = found[-1].cursor
+            if cursor is None:
+                return found
+
+    async def item(self, key: str, namespace: str = NAMESPACE) -> Item | None:
+        head = await self.ledger.head(ITEM, TENANT, place_of(namespace, key))
+        return None if head is None else head.value
+
+    async def points(self, collection: str = COLLECTION, tenant: str = TENANT) -> dict[str, StoredPoint]:
+        found: dict[str, StoredPoint] = {}
+        after: str | None = None
+        while True:
+            page = await self.store.scroll(collection, Filter(tenant), after=after)
+            found |= {point.id: point for point in page.points}
+            after = page.next
+            if after is None:
+                return found
+
+    async def add(self, *names: str, collection: str = COLLECTION, dimension: int = DIMENSION, **values: Any) -> None:
+        """Points, by hand."""
+        row = row_of("by hand")[:dimension]
+        await self.store.upsert(
+            collection, [Point(TENANT, name, row, None, {"version": 1, **values}) for name in names]
+        )
+
+    async def drop(self, *names: str, collection: str = COLLECTION) -> None:
+        await self.store.delete(collection, TENANT, names)
+
+    async def check(self, *keys: str) -> None:
+        """That these memories, and no others, are found as they are; and that the store has their points alone."""
+        page = await self.ledger.find(ITEM, TENANT, "all", equals={}, limit=1_000)
+        living = {head.id: head.value for head in page.items if head.value is not None and not head.value.gone}
+        assert sorted(living) == sorted(place_of(NAMESPACE, key) for key in keys)
+        names: set[str] = set()
+        for place, item in living.items():
+            assert (item.state, item.heard, item.indexed) == ("synced", item.heard, item.heard), (place, item)
+            assert item.heard == self.cabinet.memories[place]["version"]
+            names.update(names_of(place, item.heard, item.chunks))
+        assert set(await self.points()) == names
+
+    async def check_points_of(self, key: str, version: int = 1) -> None:
+        assert names_of(place_of(NAMESPACE, key), version, 1)[0] in await self.points()
+
+    async def all_settled(self) -> None:
+        async def done() -> bool:
+            return await self.ledger.count(PROGRESS, TENANT, "waiting", equals={}) == 0
+
+        await eventually(done, "all vectors are in the index")
+
+    async def check_vectors(self, collection: str, dimension: int) -> None:
+        """That the store has the points of the living vectors of a collection, which is alone with its dimension."""
+        low, high = within_collection(collection)
+        page = await self.ledger.find(VECTOR, TENANT, "living", equals={}, low=low, high=high, limit=1_000)
+        names = {vector_point_name(head.id, head.version) for head in page.items}
+        assert set(await self.points(physical(dimension))) == names
+
+
+def now() -> int:
+    return time.time_ns() // 1_000

@@ -1,0 +1,72 @@
+"""A vector store that is away, or slow, when a test says so; else the one that it stands for."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, Vector, VectorStore
+
+
+class WaywardStore:
+    def __init__(self, store: VectorStore) -> None:
+        self.store = store
+        self.is_away = False
+        self.gate = asyncio.Event()
+        """While it is closed, no call gets on."""
+        self.gate.set()
+        self.calls: list[str] = []
+        self.upserted = 0
+
+    async def _go(self, call: str) -> VectorStore:
+        self.calls.append(call)
+        if self.is_away:
+            raise Unavailable("the store is away", retry_after_ms=1)
+        await self.gate.wait()
+        return self.store
+
+    async def check(self) -> None:
+        await (await self._go("check")).check()
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    async def ensure_collection(self, collection: str, schema: Schema) -> None:
+        await (await self._go("ensure_collection")).ensure_collection(collection, schema)
+
+    async def schema(self, collection: str) -> Schema:
+        return await (await self._go("schema")).schema(collection)
+
+    async def drop_collection(self, collection: str) -> None:
+        await (await self._go("drop_collection")).drop_collection(collection)
+
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        store = await self._go("upsert")
+        self.upserted += len(points)
+        await store.upsert(collection, points)
+
+    async def search(
+        self,
+        collection: str,
+        where: Filter,
+        *,
+        dense: Vector | None = None,
+        sparse: Sparse | None = None,
+        limit: int,
+        exact: bool = False,
+    ) -> list[Hit]:
+        store = await self._go("search")
+        return await store.search(collection, where, dense=dense, sparse=sparse, limit=limit, exact=exact)
+
+    async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
+        await (await self._go("delete")).delete(collection, tenant, ids)
+
+    async def delete_where(self, collection: str, where: Filter) -> None:
+        await (await self._go("delete_where")).delete_where(collection, where)
+
+    async def scroll(
+        self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
+    ) -> Page:
+        return await (await self._go("scroll")).scroll(collection, where, after=after, limit=limit)
+
+    async def count(self, collection: str, where: Filter | None = None) -> int:
+        return await (await self._go("count")).count(collection, where)
