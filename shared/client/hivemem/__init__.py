@@ -74,6 +74,13 @@ if TYPE_CHECKING:
     from hivemem_contracts.sessions.models import Status as Status
     from hivemem_contracts.sessions.models import Transition as Transition
     from hivemem_contracts.sessions.requests import AppendEvent as AppendEvent
+    from hivemem_contracts.vectors.models import Degraded as Degraded
+    from hivemem_contracts.vectors.models import IndexStatus as IndexStatus
+    from hivemem_contracts.vectors.models import Recalled as Recalled
+    from hivemem_contracts.vectors.models import RecallFilter as RecallFilter
+    from hivemem_contracts.vectors.models import Scores as Scores
+    from hivemem_contracts.vectors.models import Weights as Weights
+    from hivemem_contracts.vectors.replies import RecallAnswer as RecallAnswer
 
 _HOMES = {
     "hivemem.artifacts": ("OpenArtifact",),
@@ -126,6 +133,8 @@ _HOMES = {
         "Transition",
     ),
     "hivemem_contracts.sessions.requests": ("AppendEvent",),
+    "hivemem_contracts.vectors.models": ("Degraded", "IndexStatus", "RecallFilter", "Recalled", "Scores", "Weights"),
+    "hivemem_contracts.vectors.replies": ("RecallAnswer",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

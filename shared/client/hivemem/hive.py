@@ -33,9 +33,15 @@ from hivemem.publishing import (
 )
 from hivemem.services import Memory, Sessions
 from hivemem.transfer import Exported, Progress, export_lines, export_to
+from hivemem.vectors import Vectors
+from hivemem.waiting import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
+from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
 from hivemem_contracts.subjects import request_subject
+from hivemem_contracts.vectors.models import RecallFilter, Weights
+from hivemem_contracts.vectors.operations import RECALL
+from hivemem_contracts.vectors.replies import RecallAnswer
 
 
 class OptionFields(TypedDict, total=False):
@@ -65,6 +71,7 @@ class Hive:
         self.sessions = Sessions(self)
         self.memory = Memory(self)
         self.artifacts = Artifacts(self)
+        self.vectors = Vectors(self)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> "Hive":
@@ -85,10 +92,7 @@ class Hive:
         if subject is None:
             subject = request_subject(self.tenant, self.agent, operation.service, operation.name)
             self._subjects[operation] = subject
-        options = self.options
-        wait_ms = getattr(body, "wait_ms", 0)
-        if wait_ms:
-            options = dataclasses.replace(options, timeout_seconds=options.timeout_seconds + wait_ms / 1_000)
+        options = patient_options(self.options, operation, body)
         headers: dict[str, str] | None = None
         if operation.writes:
             headers = write_headers(options.message_id, options)
@@ -142,6 +146,38 @@ class Hive:
         raised.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        namespace_prefix: str | None = None,
+        memory_type: MemoryType | None = None,
+        filter: RecallFilter | None = None,
+        limit: int = 10,
+        weights: Weights | None = None,
+        max_tokens: int | None = None,
+        min_version: int | None = None,
+        wait_ms: int | None = None,
+    ) -> RecallAnswer:
+        """Find what means about the same as the query, or has its words: the best `items` first, each with its scores.
+
+        `max_tokens` leaves out what no longer fits. What was written a moment ago may not be found yet: `wait_ms` waits
+        for at most so long until all that was acknowledged before is, `min_version` until a memory of that version is.
+        Where the answer is not all that it could be, `degraded` says why; it is an answer all the same.
+        """
+        given = {
+            "query": query,
+            "namespace_prefix": namespace_prefix,
+            "memory_type": memory_type,
+            "filter": filter,
+            "limit": limit,
+            "weights": weights,
+            "max_tokens": max_tokens,
+            "min_version": min_version,
+            "wait_ms": wait_ms,
+        }
+        return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 
     def lease(
         self, namespace: str, key: str | None = None, *, ttl_seconds: float = 30.0, wait_seconds: float = 60.0

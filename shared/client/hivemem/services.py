@@ -4,6 +4,7 @@ from hivemem.methods import Command, Query, ServiceMethods
 from hivemem_contracts.artifacts import operations as artifacts
 from hivemem_contracts.memory import operations as memory
 from hivemem_contracts.sessions import operations as sessions
+from hivemem_contracts.vectors import operations as vectors
 
 
 class Sessions(ServiceMethods):
@@ -69,3 +70,15 @@ class Artifacts(ServiceMethods):
     delete = Command(artifacts.DELETE)
     manifest = Query(artifacts.MANIFEST)
     gc = Command(artifacts.GC)
+
+
+class Vectors(ServiceMethods):
+    """Vectors: memories found by meaning, and an index of one's own."""
+
+    recall = Query(vectors.RECALL)
+    store = Command(vectors.STORE)
+    query = Query(vectors.QUERY)
+    delete = Command(vectors.DELETE)
+    status = Query(vectors.STATUS)
+    overview = Query(vectors.OVERVIEW)
+    sweep = Command(vectors.SWEEP)

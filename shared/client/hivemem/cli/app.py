@@ -15,10 +15,12 @@ SERVICES = {
     "sessions": "Sessions: events and state, statuses, state machines.",
     "memory": "Memories: versioned values in namespaces, with history, leases and an audit.",
     "artifacts": "Artifacts: files of a session, versioned, of any size.",
+    "vectors": "Vectors: memories found by meaning, and an index of one's own.",
 }
 """The services, with their summaries as in the registry, which takes a while to import."""
 
 TOPICS = {
+    "recall": ("hivemem.cli.recall", "Find memories by what they mean."),
     "tail": ("hivemem.cli.tail", "Follow the feed of changes, one line each."),
     "dead": ("hivemem.cli.dead", "Commands that could never succeed: list, show, replay, discard."),
     "bench": ("hivemem.cli.bench", "Measure appends: rates and percentiles."),

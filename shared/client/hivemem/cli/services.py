@@ -14,6 +14,7 @@ from hivemem.cli.files import COMMANDS as FILE_COMMANDS
 from hivemem.cli.places import OperationCommand
 from hivemem.cli.rendering import pairs, print_json, print_model
 from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.sweep import sweep_command
 from hivemem.cli.transfer import export_command, import_command
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.operations import AnyOperation, ServiceContract
@@ -28,8 +29,12 @@ Durable = Annotated[
 Route = Annotated[str | None, typer.Option(help="With --durable: commands of one route stay in order.")]
 
 
-OWN: dict[str, Callable[..., None]] = {"memory.export": export_command, "memory.import": import_command}
-"""Operations whose pages make up one file."""
+OWN: dict[str, Callable[..., None]] = {
+    "memory.export": export_command,
+    "memory.import": import_command,
+    "vectors.sweep": sweep_command,
+}
+"""Operations whose pages make up one whole."""
 
 MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS}
 """What a service has beside its operations: several of them make up one step."""

@@ -1,0 +1,99 @@
+"""`hivemem recall`: what was written, found again by what it means."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from hivemem.cli.fields import JSON_HELP, read_json
+from hivemem.cli.rendering import print_json, print_rows, text_of
+from hivemem.cli.settings import Json, Settings, run
+from hivemem_contracts.limits import RECALL_MAXIMUM, RECALL_WAIT_MAXIMUM_MS
+from hivemem_contracts.memory.models import MemoryType
+from hivemem_contracts.vectors.operations import RECALL
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
+    from hivemem_contracts.vectors.models import Recalled
+    from hivemem_contracts.vectors.replies import RecallAnswer
+
+SHOWN_CHARACTERS: Final = 240
+"""Of the text of one item: enough to tell what it is about."""
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+
+
+@app.command()
+def recall(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(help="What is looked for, in plain words.")],
+    prefix: Annotated[
+        str | None, typer.Option(help="A namespace, or the first segments of namespaces; all, if left out.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="So many at most.")] = 10,
+    memory_type: Annotated[
+        MemoryType | None, typer.Option("--type", help="Only memories of this type.")
+    ] = None,
+    filter: Annotated[
+        str | None, typer.Option(help=f'What they have to be, such as \'{{"created_by": "planner"}}\'. {JSON_HELP}')
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help=f"What counts how much, such as '{{\"recency\": 0.3}}'. {JSON_HELP}")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="As many of the best as fit into about so many tokens.")
+    ] = None,
+    min_version: Annotated[
+        int | None, typer.Option(min=1, help="Wait until a memory of this version or a later one is found.")
+    ] = None,
+    wait_ms: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=RECALL_WAIT_MAXIMUM_MS,
+            help="Wait, at most so long, until all that was written before is indexed.",
+        ),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
+    json: Json = False,
+) -> None:
+    """Find memories by what they mean and by their words, the best first.
+
+    Where the answer is not all that it could be, it says so on standard error.
+    """
+    settings = Settings.of(ctx, json)
+    given = {
+        "namespace_prefix": prefix,
+        "memory_type": memory_type,
+        "filter": None if filter is None else read_json(filter, "--filter"),
+        "weights": None if weights is None else read_json(weights, "--weights"),
+        "max_tokens": max_tokens,
+        "min_version": min_version,
+        "wait_ms": wait_ms,
+    }
+    body = {"query": query, "limit": limit} | {name: value for name, value in given.items() if value is not None}
+
+    async def work(hive: "Hive") -> "RecallAnswer":
+        return await hive.send(RECALL, body)
+
+    show(run(settings, work), settings.json, explain=explain)
+
+
+def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
+    if answer.degraded is not None:
+        sys.stderr.write(f"degraded ({', '.join(answer.degraded.reasons)}): {answer.degraded.detail}\n")
+    if json:
+        print_json(answer)
+        return
+    print_rows([row(item, explain=explain) for item in answer.items])
+    if answer.cut is not None:
+        why = "--max-tokens" if answer.cut == "tokens" else "one answer holds no more"
+        sys.stdout.write(f"there is more: {why}\n")
+
+
+def row(item: "Recalled", *, explain: bool) -> dict[str, Any]:
+    """A line of the table: the score first, what it is made of where that is asked for, and what was found."""
+    parts = {name: f"{value:.3f}" for name, value in item.scores.model_dump().items()} if explain else {}
+    text = " ".join((item.text or text_of(item.value)).split())
+    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+    return {"score": f"{item.score:.3f}", **parts, "place": f"{item.namespace} {item.key}", "text": shown}

@@ -1,0 +1,71 @@
+"""`hivemem vectors sweep`: memories and index compared, part by part, with a line that shows how far it is."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.transfer import counted
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
+    from hivemem_contracts.vectors.replies import SweepPage
+
+
+@dataclass
+class Swept:
+    """All parts of a sweep together."""
+
+    checked: int = 0
+    missing: int = 0
+    left_over: int = 0
+
+    def add(self, part: "SweepPage") -> None:
+        self.checked += part.checked
+        self.missing += part.missing
+        self.left_over += part.left_over
+
+
+def sweep_command(
+    ctx: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what is wrong.")] = False,
+    json: Json = False,
+) -> None:
+    """Compare memories and index, and repair what differs."""
+    settings = Settings.of(ctx, json)
+
+    async def work(hive: "Hive") -> Swept:
+        swept = Swept()
+        with shown_progress() as progress:
+            async for part in hive.vectors.sweep_all(dry_run=dry_run):
+                swept.add(part)
+                progress(swept)
+        return swept
+
+    swept = run(settings, work)
+    if settings.json:
+        from hivemem.cli.rendering import print_json
+
+        print_json({**asdict(swept), "dry_run": dry_run})
+        return
+    sys.stdout.write(f"{told(swept)}{'' if dry_run or not (swept.missing or swept.left_over) else '; repaired'}\n")
+
+
+def told(swept: Swept) -> str:
+    return f"compared {counted(swept.checked)}: {swept.missing:,} missing, {swept.left_over:,} left over"
+
+
+@contextmanager
+def shown_progress() -> Generator[Callable[[Swept], None], None, None]:
+    """On standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("sweeping") as status:
+        yield lambda swept: status.update(told(swept))
