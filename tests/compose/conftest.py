@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from .available import obstacle
-from .project import Project
+from .project import WORKERS, Project
 
 FIGURES = pytest.StashKey[list[str]]()
 
@@ -34,7 +34,7 @@ def project(request: pytest.FixtureRequest, figures: list[str]) -> Iterator[Proj
     project = Project()
     try:
         figures.append(f"images built in {project.build():.1f} s")
-        figures.append(f"everything up and healthy in {project.up(sessions=3, memory=3, artifacts=3):.1f} s")
+        figures.append(f"everything up and healthy in {project.up(**dict.fromkeys(WORKERS, 3)):.1f} s")
         yield project
         if request.session.testsfailed:
             print(project.logs())  # noqa: T201  # what the containers said belongs to the failure

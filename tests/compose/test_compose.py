@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import re
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,8 +14,9 @@ from nats.aio.client import Client
 from packaging.utils import canonicalize_name
 
 from hivemem_contracts.streams import CHANGES
+from hivemem_contracts.subjects import request_subject
 
-from .load import ASKER, PUBLISHER, Load
+from .load import ASKER, PUBLISHER, TENANT, Load, answered
 from .project import ROOT, WORKERS, Project
 from .reading import Announced, appends_answered, commands_waiting, dead_letters, events_of, feed, messages_in
 
@@ -26,6 +28,12 @@ pytestmark = [
 ]
 
 PARTITIONS = 8
+RECALLS = 12
+REMEMBERED = {
+    "seat": "On trains Alice wants to be seated at the window.",
+    "meal": "No nuts: she is allergic to them.",
+    "error": "The payment service answers ERR-4312 when its certificate has expired.",
+}
 
 
 @pytest.fixture
@@ -77,6 +85,25 @@ def test_an_image_holds_what_its_worker_needs_as_the_lock_names_it_and_no_more(p
     assert {f"{canonicalize_name(name)}=={installed[name]}" for name in installed.keys() - ours} <= pins
 
 
+async def test_what_is_remembered_is_found_by_meaning_whoever_is_asked(
+    project: Project, client: Client, figures: list[str]
+) -> None:
+    load = Load(client)  # of which nothing is needed but its patience
+    for key, text in REMEMBERED.items():
+        put = {"namespace": "user:alice", "key": key, "value": text}
+        await answered(client, request_subject(TENANT, ASKER, "memory", "put"), put, f"put-{key}")
+
+    started = time.monotonic()
+    await load.eventually(lambda: found_first(client, "seat"), "each replica finds it")
+    figures.append(f"found by meaning by every replica {time.monotonic() - started:.2f} s after it was written")
+
+    await asyncio.to_thread(project.compose, "restart", "qdrant")
+    await load.eventually(lambda: found_first(client, "seat"), "it is found after a restart of Qdrant")
+    put = {"namespace": "user:alice", "key": "seat", "value": "She has come to like the aisle of a bus."}
+    await answered(client, request_subject(TENANT, ASKER, "memory", "put"), put, "put-again")
+    await load.eventually(lambda: found_first(client, "seat", version=2), "so is what was written since")
+
+
 async def test_nothing_is_lost_and_order_holds_while_containers_come_and_go(
     project: Project, client: Client, figures: list[str]
 ) -> None:
@@ -117,6 +144,18 @@ async def test_nothing_is_lost_and_order_holds_while_containers_come_and_go(
     project.down(volumes=False)
     figures.append(f"up again on the same volumes in {project.up(sessions=1):.1f} s")
     await everything_is_there_once_and_in_order(client, load, figures)
+
+
+async def found_first(client: Client, key: str, *, version: int = 1) -> bool:
+    """Whether it is the best of an answer that lacks nothing, however often it is asked, so by every replica."""
+    subject = request_subject(TENANT, ASKER, "vectors", "recall")
+    body = {"query": "where does she like to sit", "namespace_prefix": "user:alice", "wait_ms": 1_000}
+    for _ in range(RECALLS):
+        answer = await answered(client, subject, body, "recall")
+        best = answer["items"][0] if answer["items"] else {"key": "", "version": 0}
+        if answer["degraded"] or (best["key"], best["version"]) != (key, version):
+            return False
+    return True
 
 
 def bindings(container: dict[str, Any]) -> list[dict[str, str]]:

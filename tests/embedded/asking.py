@@ -52,6 +52,11 @@ async def saved(url: str, name: str) -> bytes:
     return b64decode(found["data_base64"])
 
 
+async def recall(url: str, query: str, **fields: Any) -> dict[str, Any]:
+    """The whole answer; with `wait_ms` far below what an answer is waited for."""
+    return await ask(url, "recall", {"query": query, "namespace_prefix": "user:alice", **fields}, "vectors")
+
+
 async def contents(url: str, session: str) -> list[int]:
     answer = await ask(url, "events", {"session_id": session, "limit": 1000})
     return [event["content"] for event in answer["items"]]

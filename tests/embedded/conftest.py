@@ -1,6 +1,6 @@
 """Starts `hivemem up` for a test and sees to it that none outlives the test."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,15 @@ StartUp = Callable[..., Up]
 def start_up(tmp_path: Path) -> Iterator[StartUp]:
     started: list[Up] = []
 
-    def start(*options: str, data: Path = tmp_path / "data", nats_port: int = 0, http_port: int = 0) -> Up:
+    def start(
+        *options: str,
+        data: Path = tmp_path / "data",
+        nats_port: int = 0,
+        http_port: int = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> Up:
         directory = tmp_path / f"run{len(started)}"
-        started.append(Up(directory, data, *options, nats_port=nats_port, http_port=http_port))
+        started.append(Up(directory, data, *options, nats_port=nats_port, http_port=http_port, settings=settings))
         return started[-1]
 
     yield start

@@ -77,6 +77,7 @@ def test_health_pages(start_up: StartUp) -> None:
             "artifacts": True,
             "memory": True,
             "sessions": True,
+            "vectors": True,
         }
     code, body = page(up.http, "/nothing")
     assert code == 404

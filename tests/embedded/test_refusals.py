@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_made(start_up: StartUp, tmp_path: Path, below: 
     assert str(in_the_way) in refusal(start_up(data=in_the_way / below))
 
 
-@pytest.mark.parametrize("file", ["memory.db", "sessions.db"])
+@pytest.mark.parametrize("file", ["memory.db", "sessions.db", "vectors.db"])
 def test_a_store_that_is_none(start_up: StartUp, tmp_path: Path, file: str) -> None:
     data = tmp_path / "data"
     data.mkdir()

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,16 @@ _READY: Final = re.compile(r"ready nats=(nats://127\.0\.0\.1:\d+) http=(http://1
 class Up:
     """Output goes to files, so that a test reads what a person would have seen, whenever it wants."""
 
-    def __init__(self, directory: Path, data: Path, *options: str, nats_port: int = 0, http_port: int = 0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        data: Path,
+        *options: str,
+        nats_port: int = 0,
+        http_port: int = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`settings` are variables of its environment, which has no other ones of Hivemem."""
         directory.mkdir(parents=True, exist_ok=True)
         self.data = data
         self._stdout = directory / "stdout"
@@ -35,7 +44,7 @@ class Up:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *command],
                 cwd=directory,
-                env=environment,
+                env={**environment, **(settings or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -21,6 +21,8 @@ from hivemem_runtime.settings import WorkerSettings, load
 from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings
 from hivemem_sessions.worker import build as build_sessions
+from hivemem_vectors.worker import VectorsSettings
+from hivemem_vectors.worker import build as build_vectors
 
 log = structlog.get_logger("hivemem.fleet")
 
@@ -39,6 +41,7 @@ KINDS: Final = (
     Kind(SessionsSettings, build_sessions),
     Kind(MemorySettings, build_memory),
     Kind(ArtifactsSettings, build_artifacts),
+    Kind(VectorsSettings, build_vectors),
 )
 
 
