@@ -22,8 +22,9 @@ from benchmarks.results import Results
 from benchmarks.sessions import SESSIONS
 from benchmarks.suite import Suite
 from benchmarks.table import print_table
+from benchmarks.vectors import VECTORS
 
-SUITES: Final = {suite.name: suite for suite in (SESSIONS, MEMORY, ARTIFACTS)}
+SUITES: Final = {suite.name: suite for suite in (SESSIONS, MEMORY, ARTIFACTS, VECTORS)}
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "benchmarks" / "results"
 DOCS: Final = ROOT / "docs"

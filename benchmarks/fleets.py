@@ -25,12 +25,13 @@ STOP_SECONDS: Final = 20.0
 
 @dataclass(frozen=True)
 class Fleet:
-    """One nats-server, one store, one worker process."""
+    """One nats-server, one store, one worker process, whose settings further ones can share."""
 
     store: Store
     nats: ProcessServer
     mongo: ProcessServer | None
     worker: ProcessServer
+    settings: Mapping[str, str]
 
     @property
     def url(self) -> str:
@@ -57,11 +58,11 @@ def running_fleet(
             **(more or {}),
             **({"HIVEMEM_MONGO_URL": mongo.url} if mongo else {}),
         }
-        worker = stack.enter_context(_worker(directory / "worker", service, settings))
-        yield Fleet(store, nats, mongo, worker)
+        worker = stack.enter_context(worker_process(directory / "worker", service, settings))
+        yield Fleet(store, nats, mongo, worker, settings)
 
 
-def _worker(directory: Path, service: str, settings: Mapping[str, str]) -> ProcessServer:
+def worker_process(directory: Path, service: str, settings: Mapping[str, str]) -> ProcessServer:
     directory.mkdir(parents=True)
     port = free_port()
     program = Program(

@@ -1,0 +1,59 @@
+"""LangGraph's AsyncSqliteStore with its index, on a file of its own: the same texts, the same embeddings, the same
+model for the questions."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from langgraph.store.base import PutOp
+from langgraph.store.sqlite.aio import AsyncSqliteStore
+
+from benchmarks.vectors.corpus import Corpus
+from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, OfflineEmbedder
+
+_NAMESPACES: Final = 100
+
+
+def _place(number: int) -> tuple[str, ...]:
+    return ("user", f"u{number % _NAMESPACES}", "notes")
+
+
+class LangGraphContender:
+    """A store in this very process: what it needs no bus for is its advantage."""
+
+    name = "langgraph"
+
+    def __init__(self, store: AsyncSqliteStore, stack: AsyncExitStack) -> None:
+        self._store = store
+        self._stack = stack
+
+    @classmethod
+    async def open(cls, directory: Path, corpus: Corpus) -> "LangGraphContender":
+        stack = AsyncExitStack()
+        embedder = OfflineEmbedder()
+        stack.push_async_callback(embedder.close)
+
+        async def embed(texts: list[str]) -> list[list[float]]:
+            if all(map(corpus.is_made, texts)):
+                return corpus.embeddings(texts).tolist()
+            return (await embedder.embed(texts)).tolist()
+
+        file = str(directory / "langgraph.db")
+        connecting = AsyncSqliteStore.from_conn_string(
+            file, index={"dims": DIMENSION, "embed": embed, "fields": ["text"]}
+        )
+        store = await stack.enter_async_context(connecting)
+        await store.setup()
+        return cls(store, stack)
+
+    async def put_batch(self, corpus: Corpus, numbers: list[int]) -> None:
+        await self._store.abatch(
+            [PutOp(_place(number), str(number), {"text": corpus.text(number)}) for number in numbers]
+        )
+
+    async def recall(self, question: str, limit: int, prefix: str | None = None) -> list[str]:
+        place = tuple((prefix or "user").split(":"))
+        return [found.key for found in await self._store.asearch(place, query=question, limit=limit)]
+
+    async def close(self) -> None:
+        await self._stack.aclose()

@@ -1,0 +1,26 @@
+"""A backlog that waited while no vectors worker ran, and the embedder knows all answers already."""
+
+import time
+
+from benchmarks.vectors.lab import Lab
+from benchmarks.vectors.sizes import BATCH
+
+
+async def run(lab: Lab) -> None:
+    """Once: what is written here is what all others search."""
+    count = lab.sizes.memories
+    batches = [list(range(first, min(first + BATCH, count))) for first in range(0, count, BATCH)]
+    for contender in lab.hivemem.values():
+        await contender.use(None)
+        for batch in batches:
+            await contender.put_batch(lab.corpus, batch)
+        # What the memory worker still does about them, it does before the clock runs.
+        await contender.hive.memory.audit_verify()
+        started = time.perf_counter()
+        await contender.use("given")
+        await contender.indexed(count)
+        lab.results.add("indexed per second", contender.name, "/s", [count / (time.perf_counter() - started)])
+    started = time.perf_counter()
+    for batch in batches:
+        await lab.peer.put_batch(lab.corpus, batch)
+    lab.results.add("indexed per second", lab.peer.name, "/s", [count / (time.perf_counter() - started)])
