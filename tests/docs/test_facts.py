@@ -21,6 +21,7 @@ from hivemem_runtime.bus.streams import StreamSettings
 from hivemem_runtime.settings import PREFIX
 from hivemem_sessions.decisions.standing import TRANSITIONS
 from hivemem_sessions.worker import SessionsSettings
+from hivemem_vectors.worker import VectorsSettings
 
 from .markdown import ROOT, broken, codes, links, name_of, pages, rows
 
@@ -50,7 +51,8 @@ def test_operations_lists_every_setting_with_its_default() -> None:
     for variables, defaults, *_ in rows(OPERATIONS, _VARIABLE):
         values = codes(defaults) or [defaults]
         told |= dict(zip(codes(variables), values, strict=True))
-    assert told == settings_of(SessionsSettings, PREFIX) | settings_of(ArtifactsSettings, PREFIX)
+    kinds = (SessionsSettings, ArtifactsSettings, VectorsSettings)
+    assert told == {name: default for kind in kinds for name, default in settings_of(kind, PREFIX).items()}
 
 
 def test_operations_lists_every_option_of_up_with_its_default() -> None:
