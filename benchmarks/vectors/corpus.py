@@ -6,6 +6,7 @@ text, moved a little by chance: as far apart as what different people say of the
 
 import asyncio
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ MOVED_BY: Final = 0.5
 
 _CHANCES: Final = 4_096
 _MARK: Final = " · note "
+_NUMBER: Final = re.compile(f"{_MARK}(\\d+)")
 
 Rows = NDArray[np.float32]
 
@@ -53,9 +55,10 @@ class Corpus:
 
     def embeddings(self, texts: list[str]) -> Rows:
         """Of texts that `text` made, the same each time."""
-        numbers = [int(text.rpartition(_MARK)[2]) for text in texts]
+        # LangGraph embeds the JSON of a value, so that something may stand behind the number.
+        numbers = [int(_NUMBER.findall(text)[-1]) for text in texts]
         base = self.of_texts[[number % len(self.texts) for number in numbers]]
-        chance = self.chances[[zlib.crc32(text.encode()) % _CHANCES for text in texts]]
+        chance = self.chances[[zlib.crc32(b"%d" % number) % _CHANCES for number in numbers]]
         return unit_rows(base + chance)
 
     def is_made(self, text: str) -> bool:

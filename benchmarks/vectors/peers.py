@@ -1,17 +1,30 @@
 """LangGraph's AsyncSqliteStore with its index, on a file of its own: the same texts, the same embeddings, the same
 model for the questions."""
 
+import sqlite3
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
+import aiosqlite
 from langgraph.store.base import PutOp
 from langgraph.store.sqlite.aio import AsyncSqliteStore
+from langgraph.store.sqlite.base import SqliteIndexConfig
 
 from benchmarks.vectors.corpus import Corpus
 from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, OfflineEmbedder
 
 _NAMESPACES: Final = 100
+
+
+def _sqlite() -> ModuleType:
+    if hasattr(sqlite3.Connection, "enable_load_extension"):
+        return sqlite3
+    import pysqlite3  # where Python's own was built without
+
+    module: ModuleType = pysqlite3
+    return module
 
 
 def _place(number: int) -> tuple[str, ...]:
@@ -39,10 +52,11 @@ class LangGraphContender:
             return (await embedder.embed(texts)).tolist()
 
         file = str(directory / "langgraph.db")
-        connecting = AsyncSqliteStore.from_conn_string(
-            file, index={"dims": DIMENSION, "embed": embed, "fields": ["text"]}
-        )
-        store = await stack.enter_async_context(connecting)
+        # As `from_conn_string` connects, but by a module that can load the extension.
+        connecting = aiosqlite.Connection(lambda: _sqlite().connect(file, isolation_level=None), 64)
+        connection = await stack.enter_async_context(connecting)
+        index: SqliteIndexConfig = {"dims": DIMENSION, "embed": embed, "fields": ["text"]}
+        store = AsyncSqliteStore(connection, index=index)
         await store.setup()
         return cls(store, stack)
 
