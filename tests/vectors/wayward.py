@@ -53,9 +53,12 @@ class WaywardStore:
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
+        values: Sequence[str] | None = None,
     ) -> list[Hit]:
         store = await self._go("search")
-        return await store.search(collection, where, dense=dense, sparse=sparse, limit=limit, exact=exact)
+        return await store.search(
+            collection, where, dense=dense, sparse=sparse, limit=limit, exact=exact, values=values
+        )
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await (await self._go("delete")).delete(collection, tenant, ids)

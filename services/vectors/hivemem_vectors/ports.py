@@ -179,11 +179,12 @@ class VectorStore(Protocol):
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
+        values: Sequence[str] | None = None,
     ) -> list[Hit]:
         """The best `limit` points of each side, so up to twice as many; those of the dense side first.
 
         `exact` compares with every point, however long that takes. A point without common terms is none of the sparse
-        side's.
+        side's. A hit has those of its point's values that `values` names, or all: the fewer, the sooner it is here.
         """
         ...
 

@@ -53,6 +53,9 @@ TEXTS_PER_BATCH: Final = 256
 REQUESTS_AT_ONCE: Final = 4
 """To an endpoint."""
 
+LEFT_ALONE_SECONDS: Final = 10.0
+"""What was down is tried again at least as often: what waits for it is soon found again."""
+
 
 PREPARE_SECONDS: Final = {"edge": 0.0, "qdrant": 2.0}
 """How long a start waits for the collection. The engine in files is not needed to see whose it is."""
@@ -196,7 +199,7 @@ def _refuse(settings: VectorsSettings, names: Sequence[str], why: str) -> None:
 
 def prepared(model: Model) -> Embedder:
     """Behind a breaker, in batches that take about the same time each, and never twice for a text of late."""
-    guarded = GuardedEmbedder(model.embedder, Breaker(f"the embedder {model.embedder.model}", time.monotonic))
+    guarded = GuardedEmbedder(model.embedder, _breaker(f"the embedder {model.embedder.model}"))
     batched = BatchedEmbedder(
         guarded,
         BatchMass(),
@@ -207,6 +210,10 @@ def prepared(model: Model) -> Embedder:
     return CachedEmbedder(batched, RecentEmbeddings())
 
 
+def _breaker(name: str) -> Breaker:
+    return Breaker(name, time.monotonic, longest_wait_seconds=LEFT_ALONE_SECONDS)
+
+
 def build(settings: VectorsSettings) -> Worker:
     model = open_model(settings)
     embedder = prepared(model)
@@ -214,7 +221,7 @@ def build(settings: VectorsSettings) -> Worker:
     ledger = open_ledger(settings, ENTITIES, "vectors")
     announcer = Announcer(ledger, ENTITIES)
     service = Service(VECTORS, ledger)
-    breaker = Breaker("the vector store", time.monotonic)
+    breaker = _breaker("the vector store")
     collections = Collections(store, ledger)
     asking = Asking()
     memories, sessions = Memories(asking), Sessions(asking)

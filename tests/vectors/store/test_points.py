@@ -34,6 +34,17 @@ async def test_values_come_back_as_they_were(store: VectorStore, collection: str
     page = await store.scroll(collection)
     assert page.points == [StoredPoint(TENANT, "id \x01 /é", values)]
     assert page.next is None
+    [hit] = await store.search(collection, ALL, dense=vector(1), limit=1)
+    assert (hit.id, hit.values) == ("id \x01 /é", values)
+
+
+async def test_a_hit_has_the_values_that_were_asked_for(store: VectorStore, collection: str) -> None:
+    words = Words([1], [1.0])
+    await store.upsert(collection, [point("a", 1, words=words, version=1, place="p"), point("b", 0, 1, version=2)])
+    hits = await store.search(collection, ALL, dense=vector(1), sparse=words, limit=2, values=["version", "missing"])
+    assert [(hit.id, hit.values) for hit in hits] == [("a", {"version": 1}), ("b", {"version": 2})]
+    [hit] = await store.search(collection, ALL, sparse=words, limit=2, values=[])
+    assert (hit.id, hit.values) == ("a", {})
 
 
 async def test_a_search_gives_the_nearest_first_with_both_scores(store: VectorStore, collection: str) -> None:

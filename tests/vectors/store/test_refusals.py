@@ -138,6 +138,12 @@ async def test_names_that_are_none(store: VectorStore, name: str) -> None:
         await store.count(name)
 
 
+@pytest.mark.parametrize("name", ["", "tenant", "id", "A", "a.b"])
+async def test_values_that_no_point_has(store: VectorStore, collection: str, name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await store.search(collection, Filter(TENANT), dense=vector(1), limit=1, values=[name])
+
+
 @pytest.mark.parametrize("dimension", [0, -1, 100_000])
 async def test_dimensions_that_are_none(store: VectorStore, dimension: int) -> None:
     with pytest.raises(InvalidRequest, match="dimension"):

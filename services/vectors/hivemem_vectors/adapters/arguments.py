@@ -147,6 +147,11 @@ def check_filter(where: Filter) -> None:
         _check_condition(condition)
 
 
+def check_names(names: Sequence[str] | None) -> None:
+    for name in names or ():
+        _check_field(name)
+
+
 def check_text(name: str, text: str) -> None:
     try:
         text.encode()

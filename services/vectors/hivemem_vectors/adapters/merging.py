@@ -53,10 +53,12 @@ def merged(
 
 
 def stored_point(payload: Mapping[str, Any]) -> StoredPoint:
-    values = {name: value for name, value in payload.items() if name not in (ID, TENANT)}
-    return StoredPoint(payload[TENANT], payload[ID], values)
+    return StoredPoint(payload[TENANT], payload[ID], _values(payload))
+
+
+def _values(payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name not in (ID, TENANT)}
 
 
 def _hit(payload: Mapping[str, Any], dense: float | None, sparse: float | None) -> Hit:
-    point = stored_point(payload)
-    return Hit(point.id, dense, sparse, point.values)
+    return Hit(payload[ID], dense, sparse, _values(payload))

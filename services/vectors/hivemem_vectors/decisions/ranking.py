@@ -10,6 +10,9 @@ from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keywo
 from hivemem_vectors.decisions.points import PointName, parsed
 from hivemem_vectors.ports import Hit
 
+SCORED: Final = ("start", "length", "updated_at", "importance", "expires_at")
+"""What of a point's values a piece is made of."""
+
 USUAL_IMPORTANCE: Final = 0.5
 """Of what nobody has said how important it is."""
 

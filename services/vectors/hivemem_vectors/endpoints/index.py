@@ -8,6 +8,7 @@ from typing import Final
 from hivemem_contracts.errors import HiveError, NotFound, Unavailable
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.points import FIELDS
+from hivemem_vectors.decisions.ranking import SCORED
 from hivemem_vectors.decisions.sparse import SparseEmbedding
 from hivemem_vectors.endpoints.collections import Collections
 from hivemem_vectors.ports import Condition, Embedder, Filter, Hit, Schema, Vector, VectorStore
@@ -54,7 +55,9 @@ class Index:
         try:
             with self._breaker.guard(), _timely():
                 async with asyncio.timeout(LONGEST_SECONDS):
-                    return await self._store.search(self._name, where, dense=vector, sparse=sparse, limit=limit)
+                    return await self._store.search(
+                        self._name, where, dense=vector, sparse=sparse, limit=limit, values=SCORED
+                    )
         except NotFound:
             self._collections.forget(self._name)
             with suppress(HiveError):

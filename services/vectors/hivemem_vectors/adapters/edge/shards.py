@@ -29,7 +29,7 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from hivemem_vectors.adapters.arguments import TENANT
+from hivemem_vectors.adapters.arguments import ID, TENANT
 from hivemem_vectors.adapters.edge.filters import edge_filter
 from hivemem_vectors.adapters.edge.wire import points_of
 from hivemem_vectors.adapters.merging import Found, merged, unscored
@@ -104,13 +104,14 @@ def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
 
 def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[Hit]:
     params = _EXACTLY if fields["exact"] else _BY_GRAPH
-    where, limit = fields["where"], fields["limit"]
+    where, limit, values = fields["where"], fields["limit"], fields["values"]
+    payload = True if values is None else [ID, *values]
     queries: dict[str, Query] = {}
     if fields["dense"]:
         queries[DENSE] = Query.Nearest(np.frombuffer(data, np.float32).tolist(), using=DENSE)
     if sparse := fields.get(SPARSE):
         queries[SPARSE] = Query.Nearest(SparseVector(sparse["indices"], sparse["values"]), using=SPARSE)
-    found = {side: _query(shard, query, where, limit, params) for side, query in queries.items()}
+    found = {side: _query(shard, query, where, limit, params, payload=payload) for side, query in queries.items()}
     dense, by_words = found.get(DENSE), found.get(SPARSE)
     more: dict[str, list[Found]] = {}
     if dense is not None and by_words is not None:
@@ -147,11 +148,11 @@ def _query(
     limit: int,
     params: SearchParams,
     numbers: Sequence[str] = (),
+    *,
+    payload: bool | list[str] = False,
 ) -> list[Found]:
     points = shard.query(
-        QueryRequest(
-            limit=limit, query=query, filter=edge_filter(where, numbers), params=params, with_payload=not numbers
-        )
+        QueryRequest(limit=limit, query=query, filter=edge_filter(where, numbers), params=params, with_payload=payload)
     )
     return [Found(str(point.id), point.score, point.payload or {}) for point in points]
 

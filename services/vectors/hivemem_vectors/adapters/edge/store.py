@@ -12,6 +12,7 @@ from hivemem_vectors.adapters.arguments import (
     check_dense,
     check_filter,
     check_limit,
+    check_names,
     check_points,
     check_same,
     check_schema,
@@ -106,18 +107,19 @@ class EdgeVectors:
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
+        values: Sequence[str] | None = None,
     ) -> list[Hit]:
         check_limit(limit)
         check_filter(where)
+        check_names(values)
         schema = await self._known_schema(collection)
         if dense is not None:
             check_dense(schema.dimension, dense)
         if sparse is not None:
             check_sparse(sparse)
         query, data = query_frame(dense, sparse)
-        hits = await self._call(
-            "search", collection, data, **query, where=filter_fields(where), limit=limit, exact=exact
-        )
+        query |= {"where": filter_fields(where), "limit": limit, "exact": exact, "values": values}
+        hits = await self._call("search", collection, data, **query)
         return [Hit(*hit) for hit in hits]
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:

@@ -1,15 +1,21 @@
 """A few threads in which a model runs, beside the event loop."""
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from hivemem_contracts.errors import Unavailable
 
 ParamsT = ParamSpec("ParamsT")
 ResultT = TypeVar("ResultT")
+
+NICE: Final = 5
 
 
 class ModelThreads:
@@ -17,7 +23,7 @@ class ModelThreads:
     leaves a call that has begun to its end, and one that has not is taken back."""
 
     def __init__(self, count: int) -> None:
-        self._executor = ThreadPoolExecutor(count, thread_name_prefix="hivemem-embedder")
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix="hivemem-embedder", initializer=_step_back)
 
     async def run(self, call: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ResultT:
         try:
@@ -29,3 +35,11 @@ class ModelThreads:
     async def close(self) -> None:
         """Wait for what runs, drop what waits, and end the threads."""
         await asyncio.to_thread(partial(self._executor.shutdown, cancel_futures=True))
+
+
+def _step_back() -> None:
+    """A model computes for as long as there is anything to embed: where the processor is short, whoever writes or asks
+    goes first. Only Linux gives each thread a priority of its own."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import numpy as np
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import AsyncQdrantClient, grpc, models
 
 from hivemem_contracts.errors import AlreadyExists, InvalidRequest, NotFound
 from hivemem_vectors.adapters.arguments import (
@@ -19,6 +19,7 @@ from hivemem_vectors.adapters.arguments import (
     check_dense,
     check_filter,
     check_limit,
+    check_names,
     check_points,
     check_same,
     check_schema,
@@ -36,7 +37,7 @@ from hivemem_vectors.adapters.qdrant.collections import (
 )
 from hivemem_vectors.adapters.qdrant.errors import translated, unavailable
 from hivemem_vectors.adapters.qdrant.filters import qdrant_filter
-from hivemem_vectors.adapters.qdrant.querying import query_batch
+from hivemem_vectors.adapters.qdrant.querying import nearest_to, points_query, query_batch, sharing_terms_with
 from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, Vector
 
 TIMEOUT_SECONDS: Final = 10
@@ -129,20 +130,26 @@ class QdrantVectors:
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
+        values: Sequence[str] | None = None,
     ) -> list[Hit]:
         check_limit(limit)
         check_filter(where)
+        check_names(values)
         schema = await self._known_schema(collection)
-        queries: dict[str, Any] = {}
+        queries: dict[str, grpc.Query] = {}
         if dense is not None:
             check_dense(schema.dimension, dense)
-            queries[DENSE] = np.asarray(dense, np.float32).tolist()
+            queries[DENSE] = nearest_to(dense)
         if sparse is not None:
             check_sparse(sparse)
-            queries[SPARSE] = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
-        params = _params(exact, self._quantization)
+            queries[SPARSE] = sharing_terms_with(sparse)
+        params, payload = _params(exact, self._quantization), True if values is None else [ID, *values]
         found = await self._query(
-            collection, [_request(side, query, qdrant_filter(where), limit, params) for side, query in queries.items()]
+            collection,
+            [
+                points_query(side, query, qdrant_filter(where), limit, params, payload=payload)
+                for side, query in queries.items()
+            ],
         )
         by_side = dict(zip(queries, found, strict=True))
         by_dense, by_sparse = by_side.get(DENSE), by_side.get(SPARSE)
@@ -207,7 +214,7 @@ class QdrantVectors:
         return known
 
     async def _scores(
-        self, collection: str, where: Filter, queries: dict[str, Any], missing: dict[str, list[str]]
+        self, collection: str, where: Filter, queries: dict[str, grpc.Query], missing: dict[str, list[str]]
     ) -> dict[str, list[Found]]:
         """What each side thinks of the points that only the other one has found."""
         sides = [side for side, numbers in missing.items() if numbers]
@@ -215,14 +222,14 @@ class QdrantVectors:
             return {}
         exactly = models.SearchParams(exact=True)
         requests = [
-            _request(
+            points_query(
                 side, queries[side], qdrant_filter(where, missing[side]), len(missing[side]), exactly, payload=False
             )
             for side in sides
         ]
         return dict(zip(sides, await self._query(collection, requests), strict=True))
 
-    async def _query(self, collection: str, requests: list[models.QueryRequest]) -> list[list[Found]]:
+    async def _query(self, collection: str, requests: list[grpc.QueryPoints]) -> list[list[Found]]:
         if not requests:
             return []
         async with self._call(collection):
@@ -239,14 +246,6 @@ class QdrantVectors:
             except (NotFound, InvalidRequest):
                 self._schemas.pop(collection, None)
                 raise
-
-
-def _request(
-    side: str, query: Any, where: models.Filter, limit: int, params: models.SearchParams, *, payload: bool = True
-) -> models.QueryRequest:
-    return models.QueryRequest(
-        query=query, using=side, filter=where, limit=limit, params=params, with_payload=payload, with_vector=False
-    )
 
 
 def _params(exact: bool, quantization: Quantization) -> models.SearchParams:
