@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.publisher import encode_announcement
 from hivemem_runtime.bus.streams import StreamSettings, declare
-from hivemem_runtime.ledger.entity import AnyEntity, announces_nothing
-from hivemem_runtime.ledger.port import Append, Decision, Heads, Write
+from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
 
@@ -26,7 +24,6 @@ from .things import (
     TENANT,
     THING,
     UNSPEAKABLE,
-    Thing,
     count,
     count_many,
     eventually,
@@ -256,30 +253,6 @@ async def test_an_unknown_fault_does_not_silence_it(
     await count(ledger, "a")
     await out(announcer)
     assert await told(client) == {"a": [1]}
-
-
-async def test_what_is_never_announced_is_not_queued_and_stays_not_due(client: Client, tmp_path: Path) -> None:
-    quiet = replace(THING, announce=announces_nothing, announce_erased=None)
-    ledger = SqliteLedger(tmp_path / "quiet.db", [quiet])
-    announcer = Announcer(ledger, [quiet])
-    await ledger.open()
-
-    def decide(heads: Heads, now: int) -> Decision:
-        return [Append(quiet, "a", Thing(1)), Append(quiet, "a", Thing(2)), Append(quiet, "b", Thing(1))]
-
-    async def nothing_is_due() -> bool:
-        return await ledger.due(older_than=later(), limit=10) == []
-
-    await ledger.commit(Write(TENANT, "bot", quiet, "a", decide))
-    assert announcer.status()["queued"] == 0
-    assert not await nothing_is_due()
-    announcer.start(client)
-    await ledger.commit(Write(TENANT, "bot", quiet, "a", decide))
-    assert announcer.status()["queued"] == 0
-    await eventually(nothing_is_due, "what was committed is as good as announced")
-    await announcer.stop()
-    await ledger.close()
-    assert await told(client) == {}
 
 
 async def test_what_waits_in_the_queue_is_not_swept(

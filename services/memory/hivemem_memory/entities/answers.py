@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hivemem_runtime.ledger.entity import Entity, Index, announces_nothing
+from hivemem_runtime.ledger.entity import Entity, Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ ANSWER: Final = Entity(
     head=Answer,
     record=Answer,
     evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
+    announce=lambda record, stamp: (),
     indexed=lambda head: {"at": head.at},
     indexes=(Index("age", (), "at"),),
     snapshot_every=1,

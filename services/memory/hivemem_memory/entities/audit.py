@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Stamp, announces_nothing
+from hivemem_runtime.ledger.entity import Entity, Stamp
 from hivemem_runtime.ledger.places import place_of, scope_of
 
 CHAIN_ID: Final = "chain"
@@ -67,7 +67,7 @@ CHAIN: Final = Entity(
     head=ChainHead,
     record=Link,
     evolve=evolve_chain,
-    announce=announces_nothing,
+    announce=lambda record, stamp: (),
     indexed=lambda head: {},
     position=lambda link: link.position,
     tag_fields=("actor", "operation", "scope", "place"),

@@ -31,9 +31,7 @@ def recall(
         str | None, typer.Option(help="A namespace, or the first segments of namespaces; all, if left out.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="So many at most.")] = 10,
-    memory_type: Annotated[
-        MemoryType | None, typer.Option("--type", help="Only memories of this type.")
-    ] = None,
+    memory_type: Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")] = None,
     filter: Annotated[
         str | None, typer.Option(help=f'What they have to be, such as \'{{"created_by": "planner"}}\'. {JSON_HELP}')
     ] = None,

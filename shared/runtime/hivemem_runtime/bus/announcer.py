@@ -18,7 +18,7 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
-from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp, announces_nothing
+from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp
 from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
 log = structlog.get_logger("hivemem.announcer")
@@ -53,10 +53,8 @@ class Announcer:
         self._ledger = ledger
         self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities if entity.history}
         """Of others there is nothing to announce, and no record to be found."""
-        self._silent = {name for name, entity in self._entities.items() if _is_silent(entity)}
         self._clock = clock or (lambda: time.time_ns() // 1_000)
         self._queue: deque[Committed] = deque()
-        self._passed: dict[Key, int] = {}
         self._wanted: deque[tuple[Due, asyncio.Future[None]]] = deque()
         self._out: OrderedDict[Key, int] = OrderedDict()
         """Ordered, because a plain dict looks through what has left it for what is its first."""
@@ -73,7 +71,6 @@ class Announcer:
         """After the streams are declared. What was committed before is found in the store."""
         self._left += len(self._queue)
         self._queue.clear()
-        self._passed.clear()
         self._out.clear()
         self._stopping = False
         self._publisher = Publisher(client)
@@ -131,20 +128,14 @@ class Announcer:
 
     def _committed(self, records: Sequence[Committed]) -> None:
         for record in records:
-            stamp = record.stamp
-            if stamp.entity in self._silent:
-                if len(self._passed) < QUEUE_RECORDS:
-                    self._passed[stamp.entity, stamp.tenant, stamp.id] = stamp.version
-            elif record.entity.history and len(self._queue) < QUEUE_RECORDS:
+            if record.entity.history and len(self._queue) < QUEUE_RECORDS:
                 self._queue.append(record)
         self._wake.set()
 
     async def _run(self) -> None:
         swept, failures = 0.0, 0
-        while not self._stopping or self._queue or self._passed:
+        while not (self._stopping and not self._queue):
             try:
-                if self._passed:
-                    self._pass()
                 if self._wanted:
                     await self._flush_wanted()
                 elif now() - swept >= SWEEP_SECONDS:
@@ -167,18 +158,12 @@ class Announcer:
 
     async def _wait(self) -> None:
         self._wake.clear()
-        if self._queue or self._wanted or self._passed or self._stopping:
+        if self._queue or self._wanted or self._stopping:
             return
         try:
             await asyncio.wait_for(self._wake.wait(), SWEEP_SECONDS)
         except TimeoutError:
             return
-
-    def _pass(self) -> None:
-        """What is never announced is as good as announced."""
-        passed, self._passed = self._passed, {}
-        for key, version in passed.items():
-            self._ledger.announced(*key, version)
 
     async def _wave(self) -> None:
         """The records at the front of the queue. They leave it once they are acknowledged."""
@@ -293,8 +278,3 @@ class Announcer:
             self._ledger.announced(*key, version)
         while len(self._out) > KNOWN_KEYS:
             self._out.popitem(last=False)
-
-
-def _is_silent(entity: AnyEntity) -> bool:
-    """Whether nothing of it is ever announced, neither its records nor its erasure."""
-    return entity.announce is announces_nothing and entity.announce_erased is None

@@ -1,5 +1,6 @@
 """Heads as the committer knows them between batches."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,7 +36,7 @@ class HeadCache:
     """Bounded; the longest unused leave first. An old entry does no harm: the version in a filter finds it out."""
 
     def __init__(self) -> None:
-        self._heads: dict[HeadKey, KnownHead] = {}
+        self._heads: OrderedDict[HeadKey, KnownHead] = OrderedDict()
         self._bytes = 0
 
     def get(self, key: HeadKey) -> KnownHead | None:
@@ -47,7 +48,7 @@ class HeadCache:
             self._heads[key] = head
             self._bytes += head.size
         while len(self._heads) > CACHED_HEADS or self._bytes > CACHED_BYTES:
-            self.drop(next(iter(self._heads)))
+            self._bytes -= self._heads.popitem(last=False)[1].size
 
     def drop(self, key: HeadKey) -> None:
         old = self._heads.pop(key, None)

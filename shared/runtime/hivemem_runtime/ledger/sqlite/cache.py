@@ -1,6 +1,7 @@
 """Heads as the writer keeps them between batches."""
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -52,7 +53,7 @@ class HeadCache:
     """Heads by key, bounded; the oldest entries leave first. Emptied when somebody else wrote the file."""
 
     def __init__(self) -> None:
-        self._heads: dict[HeadKey, CachedHead] = {}
+        self._heads: OrderedDict[HeadKey, CachedHead] = OrderedDict()
         self._bytes = 0
         self._last_keys: dict[str, int] = {}
         self._data_version: int | None = None
@@ -78,7 +79,7 @@ class HeadCache:
             self._heads[key] = head
             self._bytes += head.size
         while len(self._heads) > CACHED_HEADS or self._bytes > CACHED_BYTES:
-            self.drop(next(iter(self._heads)))
+            self._bytes -= self._heads.popitem(last=False)[1].size
 
     def drop(self, key: HeadKey) -> None:
         old = self._heads.pop(key, None)
