@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 
 from ..asking import AGENT, Asking
-from ..feed import Entry, read_dead_letters, read_feed
+from ..feed import Entry, in_order, read_dead_letters, read_feed
 from ..journal import Sent
 from .audit_verifier import check_chain, check_links
 from .held import Body, read_audit, read_history, read_list, verify_audit
@@ -34,7 +34,8 @@ async def verify(client: Client, journal: Journal, seed: int, *, skewed: bool = 
     asking = Asking(client, "memory", AGENT)
     feed = _by_entity(await read_feed(client))
     told, leases = _by_place(feed.pop("memory", [])), _by_place(feed.pop("lease", []))
-    found = [f"the feed has {len(entries)} changes of {entity}" for entity, entries in feed.items()]
+    found = check_index_feed(_by_place(feed.pop("index", [])))
+    found += [f"the feed has {len(entries)} changes of {entity}" for entity, entries in feed.items()]
     links = await read_audit(asking)
     held = await _histories(asking, journal, told)
     sent = _by_what_they_write(journal.sent)
@@ -51,6 +52,15 @@ async def verify(client: Client, journal: Journal, seed: int, *, skewed: bool = 
     found += await check_receipts(asking, journal, told)
     found += await check_lists(asking, held)
     found += await check_moments(asking, held, random.Random(f"{seed}/moments"))
+    return found
+
+
+def check_index_feed(told: dict[Place, list[Entry]]) -> list[str]:
+    """Each announcement once and in order, as far as they count; there are none where no vectors worker runs."""
+    found: list[str] = []
+    for each, entries in told.items():
+        versions = [entry.body["version"] for entry in entries]
+        found += in_order(f"index {place(*each)}", versions, range(1, max(versions) + 1))
     return found
 
 
