@@ -24,6 +24,7 @@ class Habit:
 _SERVERS = {
     "nats-server": Habit(alive_seconds=0.4, down_seconds=0.05),
     "mongod": Habit(alive_seconds=1.0, down_seconds=0.1),
+    "qdrant": Habit(alive_seconds=1.0, down_seconds=0.1),
 }
 _WORKER = Habit(alive_seconds=0.5, down_seconds=0.05, pauses=0.15)
 _PAUSED_SECONDS = (0.05, 4.0)
