@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import re
 import time
 from collections import defaultdict
@@ -13,6 +14,7 @@ import pytest
 from nats.aio.client import Client
 from packaging.utils import canonicalize_name
 
+import hivemem
 from hivemem_contracts.streams import CHANGES
 from hivemem_contracts.subjects import request_subject
 
@@ -29,6 +31,8 @@ pytestmark = [
 
 PARTITIONS = 8
 RECALLS = 12
+FILE_BYTES = 3 * 1024 * 1024
+READS = 4
 REMEMBERED = {
     "seat": "On trains Alice wants to be seated at the window.",
     "meal": "No nuts: she is allergic to them.",
@@ -102,6 +106,15 @@ async def test_what_is_remembered_is_found_by_meaning_whoever_is_asked(
     put = {"namespace": "user:alice", "key": "seat", "value": "She has come to like the aisle of a bus."}
     await answered(client, request_subject(TENANT, ASKER, "memory", "put"), put, "put-again")
     await load.eventually(lambda: found_first(client, "seat", version=2), "so is what was written since")
+
+
+async def test_a_file_goes_to_minio_and_comes_back_by_any_worker(project: Project) -> None:
+    data = random.Random(3).randbytes(FILE_BYTES)  # any bytes
+    async with hivemem.connect(project.nats_url, agent=ASKER, timeout_seconds=60) as hive:
+        saved = await hive.artifacts.upload("trip", "map.bin", data)
+        assert saved.size == FILE_BYTES
+        for _ in range(READS):
+            assert await hive.artifacts.read(saved.url) == data
 
 
 async def test_nothing_is_lost_and_order_holds_while_containers_come_and_go(
