@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from hivemem_runtime.worker import Worker
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
 from hivemem_testing.contract import Server
+from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors import worker as vectors_worker
 from hivemem_vectors.decisions.points import names_of, point_name
@@ -55,9 +57,16 @@ class Fleet:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def fleet(nats_server: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
-    """One for all tests, each of which has a tenant of its own."""
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    """One for all tests, each of which has a tenant of its own; on a bus without the news of all other tests."""
     folder: Path = tmp_path_factory.mktemp("fleet")
+    with packaged_nats(folder / "nats") as nats_server:
+        async with running(folder, nats_server) as fleet:
+            yield fleet
+
+
+@asynccontextmanager
+async def running(folder: Path, nats_server: Server) -> AsyncGenerator[Fleet]:
     patch = pytest.MonkeyPatch()
     stores: list[WaywardStore] = []
     open_store = vectors_worker.open_store

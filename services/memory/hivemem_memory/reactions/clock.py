@@ -24,6 +24,10 @@ from hivemem_runtime.ledger.port import Ledger, Write
 log = structlog.get_logger("hivemem.memory")
 
 SECONDS: Final = 1.0
+REST: Final = 4.0
+LONGEST_REST_SECONDS: Final = 5.0
+"""It rests so many times as long as it worked, up to a bound: with thousands of tenants a look takes its time."""
+
 FORGET_SECONDS: Final = 60.0
 AT_ONCE: Final = 200
 """Of one kind and tenant, each time it looks."""
@@ -55,13 +59,14 @@ class Clock:
         loop = asyncio.get_running_loop()
         forgotten = loop.time()
         while not self._stopping.is_set():
+            began = loop.time()
             await self._everywhere(MEMORY, self.expire)
             await self._everywhere(ERASURE, self.resume)
             if loop.time() - forgotten > FORGET_SECONDS:
                 forgotten = loop.time()
                 await self._everywhere(ANSWER, self.forget)
             with suppress(TimeoutError):
-                async with asyncio.timeout(SECONDS):
+                async with asyncio.timeout(max(SECONDS, min(REST * (loop.time() - began), LONGEST_REST_SECONDS))):
                     await self._stopping.wait()
 
     async def _everywhere(self, entity: AnyEntity, act: Callable[[str], Awaitable[None]]) -> None:

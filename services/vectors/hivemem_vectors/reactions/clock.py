@@ -18,10 +18,14 @@ from hivemem_runtime.ledger.port import Ledger
 log = structlog.get_logger("hivemem.vectors")
 
 TENANTS_AT_ONCE: Final = 8
+REST: Final = 4.0
+LONGEST_REST_SECONDS: Final = 5.0
+"""It rests so many times as long as it worked, up to a bound: with thousands of tenants a look takes its time."""
 
 
 class Clock:
-    """Does a step, and once more so many seconds after it was done; a step that fails keeps no other from its turn."""
+    """Does a step, and once more so many seconds after it was done, or later where it took long; a step that fails
+    keeps no other from its turn."""
 
     def __init__(self, name: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
         self._name = name
@@ -55,7 +59,9 @@ class Clock:
         self._woken.set()
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
+            began = loop.time()
             try:
                 await self._step()
             except HiveError as error:
@@ -63,7 +69,7 @@ class Clock:
             except Exception:
                 log.exception("failed", what=self._name)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(max(self._seconds, min(REST * (loop.time() - began), LONGEST_REST_SECONDS))):
                     await self._woken.wait()
             self._woken.clear()
 
