@@ -19,15 +19,15 @@ class Company:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._busy, self._ours = _busy_seconds(), _our_seconds()
+        self._busy, self._ours = busy_seconds(), _our_seconds()
 
     def cores(self) -> str:
         """How many cores were busy with other work, on average."""
-        others = (_busy_seconds() - self._busy) - (_our_seconds() - self._ours)
+        others = (busy_seconds() - self._busy) - (_our_seconds() - self._ours)
         return f"{max(0.0, others) / (time.monotonic() - self._started):.1f} cores, on average of the run"
 
 
-def _busy_seconds() -> float:
+def busy_seconds() -> float:
     """What all cores have worked since the machine started: user, nice and system, with interrupts."""
     fields = Path("/proc/stat").read_text().split(maxsplit=8)[1:8]
     user, nice, system, _idle, _waiting, hard, soft = map(int, fields)

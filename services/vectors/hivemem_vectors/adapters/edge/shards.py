@@ -37,7 +37,7 @@ from hivemem_vectors.ports import Hit
 
 DENSE: Final = "dense"
 SPARSE: Final = "sparse"
-SEARCH_CANDIDATES: Final = 128
+SEARCH_CANDIDATES: Final = 256
 
 _GLOBAL_LINKS: Final = 0
 _TENANT_LINKS: Final = 16
