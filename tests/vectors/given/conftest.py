@@ -1,7 +1,6 @@
 """Users' own vectors on SQLite and in files."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -11,18 +10,9 @@ from hivemem_testing.waiting import DEADLINE_SECONDS
 from hivemem_vectors.adapters.edge import EdgeVectors
 from hivemem_vectors.decisions.storing import physical
 from hivemem_vectors.endpoints import settling
-from hivemem_vectors.entities import ENTITIES
 
 from ..wayward import WaywardStore
 from .hive import Own
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def edge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EdgeVectors]:
-    """One process of the engine for all tests of a module: it takes a while to start."""
-    edge = EdgeVectors(tmp_path_factory.mktemp("vectors") / "edge")
-    yield edge
-    await edge.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -33,14 +23,6 @@ async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
     store.gate.set()
     for collection in (physical(2), physical(3)):
         await edge.drop_collection(collection)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
-    ledger = SqliteLedger(tmp_path / "vectors.sqlite", ENTITIES)
-    await ledger.open()
-    yield ledger
-    await ledger.close()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 model, and searched here where it cannot be reached. Its id is the item's."""
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,12 +36,6 @@ def packed(rows: Embeddings) -> str:
 
 def unpacked(embeddings: str, rows: int) -> Embeddings:
     return np.frombuffer(base64.b64decode(embeddings), "<f2").reshape(rows, -1).astype(np.float32)
-
-
-def rows_of(mirrors: Sequence[Mirror], dimension: int) -> Embeddings:
-    """The embeddings of several mirrors, one below the other; of those that have any."""
-    found = [unpacked(each.embeddings, len(each.texts)) for each in mirrors if each.embeddings]
-    return np.concatenate(found) if found else np.empty((0, dimension), np.float32)
 
 
 MIRROR: Final = Entity(

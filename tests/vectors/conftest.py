@@ -1,0 +1,27 @@
+"""What several rooms of these tests stand on: an engine in files, and a ledger of the worker's own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.entities import ENTITIES
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def edge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EdgeVectors]:
+    """One process of the engine for all tests of a module: it takes a while to start."""
+    edge = EdgeVectors(tmp_path_factory.mktemp("vectors") / "edge")
+    yield edge
+    await edge.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
+    ledger = SqliteLedger(tmp_path / "vectors.sqlite", ENTITIES)
+    await ledger.open()
+    yield ledger
+    await ledger.close()
