@@ -161,6 +161,33 @@ async def test_who_waits_is_woken_by_the_release_and_asks_for_nothing_meanwhile(
     assert len(looks) <= 4
 
 
+async def test_who_comes_while_an_older_lease_is_being_read_waits_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read for one who waits is of a time before the other one joined: it says nothing of him."""
+    token = (await place.acquire())["token"]
+    ledger, head, joined = place.agent.ledger, place.agent.ledger.head, asyncio.Event()
+
+    async def delayed(*key: Any) -> Head[Any] | None:
+        found: Head[Any] | None = await head(*key)
+        if key[1] == place.agent.tenant:
+            await joined.wait()
+        return found
+
+    monkeypatch.setattr(ledger, "head", delayed)
+    here = waiting_in(place.agent.worker)
+    before = here.waiting
+    first = place.waits("first")
+    await eventually(lambda: here.waiting == before + 1, "the first waits")
+    second = place.waits("second")
+    await eventually(lambda: here.waiting == before + 2, "the second waits")
+    joined.set()
+    await place.release(token)
+    for number, turn in enumerate((first, second), start=1):
+        assert (await turn)["token"] == token + number
+        await Place(place.agent.called(("first", "second")[number - 1])).release(token + number)
+
+
 async def test_it_ends_by_itself_and_goes_to_who_waits(place: Place) -> None:
     await place.acquire(ttl_ms=300)
     waiting = [place.waits(f"waiter-{number}", ttl_ms=300) for number in range(3)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -175,21 +175,23 @@ class Waiting:
         try:
             while queue.again and queue.turns:
                 queue.again = False
+                # Not who comes while this is read: they are in the queue, and what is read may be older than that.
+                turns = tuple(queue.turns.values())
                 lease = lease_of(await self._ledger.head(LEASE, place.tenant, place.id))
-                await self._tell(queue, lease)
+                await self._tell(place, turns, lease)
                 self._set_timer(queue, lease.expires_at)
         except Exception as error:  # whatever it is, those who wait are told, and ask again if that can help
             queue.fail(error)
         finally:
             queue.looking = False
 
-    async def _tell(self, queue: _Queue, lease: Lease) -> None:
+    async def _tell(self, place: LeasePlace, turns: Sequence[Turn], lease: Lease) -> None:
         waiting = {waiter[0] for waiter in lease.waiters}
-        for turn in tuple(queue.turns.values()):
+        for turn in turns:
             if turn.ticket == lease.ticket:
                 turn.end(lease)
             elif turn.ticket not in waiting:
-                turn.end(await self._granted_since(queue.place, turn))
+                turn.end(await self._granted_since(place, turn))
 
     async def _granted_since(self, place: LeasePlace, turn: Turn) -> LeaseStep | None:
         """The step that granted it to who is in the queue no more; None if none did."""
