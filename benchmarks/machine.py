@@ -1,5 +1,6 @@
 """What the run ran on. Absolute times mean little without it."""
 
+import asyncio
 import os
 import platform
 import resource
@@ -12,6 +13,10 @@ from pathlib import Path
 from benchmarks.timing import median, percentile
 
 FSYNCS = 200
+CALM_SECONDS = 3.0
+CALM_CORES = 0.3
+LONGEST_SECONDS = 180.0
+POLL_SECONDS = 0.5
 
 
 class Company:
@@ -32,6 +37,17 @@ def busy_seconds() -> float:
     fields = Path("/proc/stat").read_text().split(maxsplit=8)[1:8]
     user, nice, system, _idle, _waiting, hard, soft = map(int, fields)
     return (user + nice + system + hard + soft) / os.sysconf("SC_CLK_TCK")
+
+
+async def at_rest() -> float:
+    """Wait until nothing is done in the background any more, or it takes too long; answers for how long."""
+    began = calm_since = time.monotonic()
+    while time.monotonic() - calm_since < CALM_SECONDS and time.monotonic() - began < LONGEST_SECONDS:
+        before, at = busy_seconds(), time.monotonic()
+        await asyncio.sleep(POLL_SECONDS)
+        if (busy_seconds() - before) / (time.monotonic() - at) > CALM_CORES:
+            calm_since = time.monotonic()
+    return calm_since - began
 
 
 def _our_seconds() -> float:

@@ -25,8 +25,8 @@ class Sizes:
     """One after the other, in one turn, with indexing and without."""
 
 
-FULL: Final = Sizes(rounds=5, memories=100_000, recalls=60, compared=100, embedded=600, puts=150)
-QUICK: Final = Sizes(rounds=3, memories=5_000, recalls=20, compared=30, embedded=150, puts=60)
+FULL: Final = Sizes(rounds=5, memories=100_000, recalls=60, compared=100, embedded=600, puts=500)
+QUICK: Final = Sizes(rounds=3, memories=5_000, recalls=20, compared=30, embedded=150, puts=300)
 
 BATCH: Final = 500
 FOUND: Final = 10

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 
+from benchmarks.machine import at_rest
 from benchmarks.timing import median, timed
 from benchmarks.turns import fresh
 from benchmarks.vectors.lab import HivememContender, Lab
@@ -17,6 +18,9 @@ async def run(lab: Lab) -> None:
     rates: dict[str, list[float]] = defaultdict(list)
     bare = OfflineEmbedder()
     await bare.load()
+    for contender in lab.hivemem.values():
+        await contender.use("offline")
+    await at_rest()
     for _ in range(lab.sizes.rounds):
         texts = _texts(lab)
         started = time.perf_counter()
@@ -39,7 +43,6 @@ def _texts(lab: Lab) -> list[str]:
 
 
 async def _indexed(contender: HivememContender, texts: list[str]) -> float:
-    await contender.use("offline")
     before = (await contender.hive.vectors.overview()).synced
     place = f"user:{fresh('model')}"
     puts = [{"namespace": place, "key": str(at), "value": text} for at, text in enumerate(texts)]

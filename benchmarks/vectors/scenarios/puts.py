@@ -1,5 +1,6 @@
 """One agent that puts one memory after the other, while a vectors worker runs and while none does."""
 
+from benchmarks.machine import at_rest
 from benchmarks.timing import median, timed
 from benchmarks.turns import fresh
 from benchmarks.vectors.lab import HivememContender, Lab
@@ -16,7 +17,11 @@ async def run(lab: Lab) -> None:
             await contender.use(None)
             off.append(await _puts(lab, contender))
             await contender.use("offline")
+            # What a worker does at its start, such as opening a large index, is no indexing.
+            await at_rest()
             on.append(await _puts(lab, contender))
+            if (await contender.hive.vectors.overview()).waiting == 0:
+                raise RuntimeError(f"{contender.name}: all was indexed before the last put")
         for name, taken in (("off", off), ("on", on)):
             samples = [sample for one in taken for sample in one]
             lab.results.add(f"put p50 {name}", contender.name, "ms", [median(one) for one in taken], samples)

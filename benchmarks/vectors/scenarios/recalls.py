@@ -5,7 +5,7 @@ import random
 import time
 from collections import defaultdict
 
-from benchmarks.machine import busy_seconds
+from benchmarks.machine import at_rest
 from benchmarks.timing import median, percentile, timed
 from benchmarks.turns import turns
 from benchmarks.vectors.lab import HivememContender, Lab
@@ -14,19 +14,13 @@ from benchmarks.vectors.sizes import AGENTS, FOUND
 
 PREFIX = "user:u7"
 WARM_UP = 10
-CALM_SECONDS = 3.0
-CALM_CORES = 0.3
-LONGEST_SECONDS = 120.0
-POLL_SECONDS = 0.5
 
 
 async def run(lab: Lab) -> None:
     chance = random.Random(5)  # noqa: S311  # which questions, the same for all
     for contender in lab.hivemem.values():
         await contender.use("offline")
-        lab.results.notes.append(
-            f"{contender.name}: the graphs were ready {await at_rest():.0f} s after the last memory"
-        )
+    await at_rest()
     for contender in lab.everybody:
         for question in chance.sample(lab.corpus.questions, WARM_UP):
             await contender.recall(f"Tell me: {question}", FOUND)
@@ -47,17 +41,6 @@ async def run(lab: Lab) -> None:
         lab.results.add("recall p99", name, "ms", [percentile(one, 99) for one in taken])
         lab.results.add("recall below p50", name, "ms", [median(one) for one in below[name]])
         lab.results.add("recalls per second", name, "/s", rates[name])
-
-
-async def at_rest() -> float:
-    """Wait until nothing is built in the background any more, or it takes too long; answers for how long."""
-    began = calm_since = time.monotonic()
-    while time.monotonic() - calm_since < CALM_SECONDS and time.monotonic() - began < LONGEST_SECONDS:
-        before, at = busy_seconds(), time.monotonic()
-        await asyncio.sleep(POLL_SECONDS)
-        if (busy_seconds() - before) / (time.monotonic() - at) > CALM_CORES:
-            calm_since = time.monotonic()
-    return calm_since - began
 
 
 def _questions(lab: Lab, chance: random.Random, number: int, what: str) -> list[str]:
