@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,14 +15,20 @@ from qdrant_edge import EdgeShard
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.adapters.edge import EdgeVectors, generations, shards
+from hivemem_vectors.adapters.edge.collection import AT_MOST, QUIET_SECONDS, Collection
+from hivemem_vectors.adapters.edge.frames import Frame
+from hivemem_vectors.adapters.edge.wire import points_frame
 from hivemem_vectors.ports import Filter, Point, Schema
 
-from .points import SCHEMA, TENANT, Words, everything, many, point, random_vectors, vector
+from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, random_vectors, vector
 
 COLLECTION = "edge"
 WIDE = 64
-OPTIMIZE_AFTER = 1_000
+MANY = 1_000
+"""So many are not waited for until it is quiet."""
+
+OPTIMIZE_AFTER = MANY // AT_MOST
 
 
 @pytest_asyncio.fixture
@@ -105,7 +112,7 @@ async def test_a_folder_that_another_store_has_is_unavailable(store: EdgeVectors
 
 
 async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: EdgeVectors) -> None:
-    points = many(OPTIMIZE_AFTER, dimension=WIDE)
+    points = many(MANY, dimension=WIDE)
     await fill(store, points)
     # Each round changes what is there while the next generation is copied and built.
     rounds = 0
@@ -124,23 +131,50 @@ async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: 
 
 
 async def test_what_came_while_graphs_were_built_is_in_the_next_ones(tmp_path: Path) -> None:
-    optimize_after = 500
-    store = EdgeVectors(tmp_path / "edge", optimize_after=optimize_after)
+    some = 500
+    store = EdgeVectors(tmp_path / "edge", optimize_after=some // AT_MOST)
     await store.ensure_collection(COLLECTION, Schema(2_048, "model"))  # of fewer numbers no graph is made
-    rows = random_vectors(4 * optimize_after, 2_048)
+    rows = random_vectors(4 * some, 2_048)
     await fill(store, [Point(TENANT, f"p{number}", row) for number, row in enumerate(rows)])
     # All but less than what is built for.
-    await optimized(store, 3 * optimize_after + 1)
+    await optimized(store, 3 * some + 1)
     await store.close()
 
     [generation] = (tmp_path / "edge" / COLLECTION).glob("generation-*")
     shard = EdgeShard.load(str(generation))
-    assert shard.info().indexed_vectors_count > 3 * optimize_after
+    assert shard.info().indexed_vectors_count > 3 * some
     shard.close()
 
 
+def test_graphs_wait_until_it_is_quiet_or_too_much_has_changed(tmp_path: Path) -> None:
+    folder = generations.begin(tmp_path, COLLECTION, generations.About(DIMENSION, "model"))
+    shards.create_shard(generations.generation(folder, 1), DIMENSION).close()
+    generations.finish(tmp_path, COLLECTION)
+    collection = Collection(tmp_path / COLLECTION, OPTIMIZE_AFTER, lambda building, stage: None)
+
+    def change(points: list[Point]) -> None:
+        fields, data = points_frame(points)
+        assert collection.change(Frame({"op": "upsert", **fields}, data))
+
+    points = many(MANY)
+    change(points[: OPTIMIZE_AFTER - 1])
+    assert collection.builds_at is None
+    before = time.monotonic()
+    change([points[OPTIMIZE_AFTER]])
+    at = collection.builds_at
+    assert at is not None
+    assert before + QUIET_SECONDS <= at <= time.monotonic() + QUIET_SECONDS
+    change(points)
+    at = collection.builds_at
+    assert at is not None
+    assert at <= time.monotonic()
+    collection.build()
+    assert collection.builds_at is None
+    collection.close()
+
+
 async def test_a_kill_while_graphs_are_built_loses_nothing(store: EdgeVectors, tmp_path: Path) -> None:
-    points = many(OPTIMIZE_AFTER, dimension=WIDE)
+    points = many(MANY, dimension=WIDE)
     await fill(store, points)
     await store.upsert(COLLECTION, [Point(TENANT, "late", vector(1, dimension=WIDE))])
     assert store.pid is not None
@@ -154,19 +188,19 @@ async def test_a_kill_while_graphs_are_built_loses_nothing(store: EdgeVectors, t
 
     await eventually(counts, "all points are there")
     await store.upsert(COLLECTION, [Point(TENANT, "later", vector(1, dimension=WIDE))])
-    await optimized(store, OPTIMIZE_AFTER)
+    await optimized(store, MANY)
     assert await store.count(COLLECTION) == len(points) + 2
     kept = [path.name for path in (tmp_path / "edge" / COLLECTION).glob("generation-*")]
     assert kept == ["generation-000002"]
 
 
 async def test_graphs_are_kept_when_the_store_is_opened_again(store: EdgeVectors, tmp_path: Path) -> None:
-    points = many(OPTIMIZE_AFTER, dimension=WIDE)
+    points = many(MANY, dimension=WIDE)
     await fill(store, points)
-    await optimized(store, OPTIMIZE_AFTER)
+    await optimized(store, MANY)
     await store.close()
     again = EdgeVectors(tmp_path / "edge")
-    assert await again.optimized_points(COLLECTION) == OPTIMIZE_AFTER
+    assert await again.optimized_points(COLLECTION) == MANY
     query = np.asarray(points[3].dense)
     [hit] = await again.search(COLLECTION, Filter(TENANT), dense=query, limit=1)
     assert hit.id == points[3].id
@@ -174,7 +208,7 @@ async def test_graphs_are_kept_when_the_store_is_opened_again(store: EdgeVectors
 
 
 async def test_a_collection_can_be_dropped_while_its_graphs_are_built(store: EdgeVectors) -> None:
-    await fill(store, many(OPTIMIZE_AFTER, dimension=WIDE))
+    await fill(store, many(MANY, dimension=WIDE))
     await store.drop_collection(COLLECTION)
     await store.ensure_collection(COLLECTION, SCHEMA)
     await store.upsert(COLLECTION, [point("one")])

@@ -1,6 +1,7 @@
 """A collection that is open in the process of the engine."""
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,12 @@ from hivemem_vectors.adapters.edge.frames import Frame
 
 GROWTH: Final = 0.2
 """Of a large collection, this share changes before its graphs are built anew."""
+
+QUIET_SECONDS: Final = 2.0
+"""While many changes come, one after the other, they need the processor more than the graphs do."""
+
+AT_MOST: Final = 10
+"""Times as many changes as are enough are not waited for: what is in no graph is compared one by one."""
 
 
 class Collection:
@@ -29,6 +36,7 @@ class Collection:
         self.shard = EdgeShard.load(str(generations.generation(folder, self._current.generation)))
         self._changed = max(0, shards.count(self.shard, None) - self._current.optimized)
         """Since the files were copied that the graphs were built in: what came after that is in none."""
+        self._changed_at = time.monotonic()
         self._copied = 0
         self._building: Building | None = None
         self._next: EdgeShard | None = None
@@ -49,12 +57,26 @@ class Collection:
             return False
         shards.apply(self.shard, frame.fields, frame.data)
         self._changed += len(frame.fields.get("numbers", [0]))
-        if building is not None:
-            if not building.note(frame):
-                self._give_up()
-        else:
-            self._begin_if_needed()
+        self._changed_at = time.monotonic()
+        if building is not None and not building.note(frame):
+            self._give_up()
         return True
+
+    @property
+    def builds_at(self) -> float | None:
+        """When its graphs are to be built, on the monotonic clock; None where they are, or enough of them were."""
+        enough = max(self._optimize_after, GROWTH * self._current.optimized)
+        if self._building is not None or self._changed < enough:
+            return None
+        is_much = self._changed >= max(self._optimize_after * AT_MOST, enough)
+        return self._changed_at if is_much else self._changed_at + QUIET_SECONDS
+
+    def build(self) -> None:
+        """Begin with it, beside everything else."""
+        self._changed, self._copied = 0, shards.count(self.shard, None)
+        number = self._current.generation
+        source = generations.generation(self._folder, number)
+        self._building = Building(source, generations.generation(self._folder, number + 1), self._tell)
 
     def turn(self, building: Building, stage: Stage) -> list[Frame]:
         """The building has come to a stage; returns the changes that were held back."""
@@ -85,14 +107,6 @@ class Collection:
         self.shard.flush()
         self.shard.close()
 
-    def _begin_if_needed(self) -> None:
-        if self._changed < max(self._optimize_after, GROWTH * self._current.optimized):
-            return
-        self._changed, self._copied = 0, shards.count(self.shard, None)
-        number = self._current.generation
-        source = generations.generation(self._folder, number)
-        self._building = Building(source, generations.generation(self._folder, number + 1), self._tell)
-
     def _give_up(self) -> None:
         """Changes are counted anew, so that it is not tried again at once."""
         assert self._building is not None, "it is called while something is built"
@@ -109,4 +123,3 @@ class Collection:
         self.shard.close()
         self.shard, self._next, self._building = following, None, None
         generations.remove_others(self._folder, self._current.generation)
-        self._begin_if_needed()

@@ -13,7 +13,7 @@ from typing import Final
 from hivemem_vectors.adapters.edge.parenthood import die_with_parent
 
 COPIED: Final = "copied"
-_NICENESS: Final = 10
+_NICENESS: Final = 19
 
 
 def main(source: Path, target: Path) -> None:

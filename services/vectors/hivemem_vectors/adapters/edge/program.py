@@ -50,7 +50,7 @@ class Engine:
         while True:
             catching_up = [found for found in self._collections.values() if found.catching_up]
             try:
-                event = self._events.get(block=not catching_up)
+                event = self._events.get(block=not catching_up, timeout=self._build())
             except queue.Empty:
                 pass
             else:
@@ -61,6 +61,18 @@ class Engine:
                 collection.catch_up()
         for collection in self._collections.values():
             collection.close()
+
+    def _build(self) -> float | None:
+        """Begin with the graphs that are due; answers for how many seconds none will be, if any are to come."""
+        next_at: float | None = None
+        for collection in self._collections.values():
+            if (at := collection.builds_at) is None:
+                continue
+            if at <= time.monotonic():
+                collection.build()
+            else:
+                next_at = at if next_at is None else min(next_at, at)
+        return None if next_at is None else max(0.0, next_at - time.monotonic())
 
     def _read(self, pipe: BinaryIO) -> None:
         frame: Frame | None = Frame({}, b"")

@@ -36,7 +36,8 @@ class EdgeVectors:
     """Qdrant's engine in a process of its own, which begins with the first call, ends with this one, and is started
     again where it fails. `folder` is for one store at a time; for one event loop.
 
-    After `optimize_after` changes, or more in a large collection, the graphs are built anew in the background.
+    After `optimize_after` changes, or more in a large collection, the graphs are built anew in the background, once it
+    is quiet.
     """
 
     def __init__(self, folder: Path, *, optimize_after: int = OPTIMIZE_AFTER) -> None:
