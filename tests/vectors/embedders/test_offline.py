@@ -94,9 +94,21 @@ async def test_the_event_loop_runs_on_while_the_model_runs(embedder: OfflineEmbe
     assert ticks > 64 / TEXTS_PER_RUN
 
 
+async def test_a_question_does_not_wait_for_many_texts(embedder: OfflineEmbedder) -> None:
+    await embedder.load()
+    many = asyncio.gather(*[embedder.embed(["some words to think about"] * 64) for _ in range(8)])
+    await asyncio.sleep(0)
+    await embedder.embed(["where was that?"])
+
+    assert not many.done()
+    await many
+
+
 async def test_loading_at_once_from_many_tasks_loads_once() -> None:
     opened = OfflineEmbedder(threads=2)
-    rows = await asyncio.gather(*[opened.embed(["same"]) for _ in range(4)])
+    alone = asyncio.ensure_future(opened.embed(["same"]))
+    rows = await asyncio.gather(*[opened.embed(["same", "again"]) for _ in range(4)])
+    await alone
     await opened.load()
     await opened.close()
 

@@ -20,7 +20,7 @@ _EmbedTexts = Callable[[Sequence[str]], Iterable[Any]]
 
 class FastembedEmbedder:
     """Loads the model when it is first asked, or told to, from `folder` where one is given and else from the hub,
-    which it keeps in `cache`; runs it in a thread beside the event loop."""
+    which it keeps in `cache`; runs it in a thread beside the event loop, and in another one for a text alone."""
 
     def __init__(
         self, model: str, dimension: int, *, cache: Path, folder: Path | None = None, threads: int = 1
@@ -48,7 +48,8 @@ class FastembedEmbedder:
         check_texts(texts)
         if not texts:
             return np.empty((0, self._dimension), np.float32)
-        return await self._threads.run(self._embed, list(texts))
+        run = self._threads.run_soon if len(texts) == 1 else self._threads.run
+        return await run(self._embed, list(texts))
 
     async def close(self) -> None:
         await self._threads.close()

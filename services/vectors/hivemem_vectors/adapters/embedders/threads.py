@@ -20,21 +20,37 @@ NICE: Final = 5
 
 class ModelThreads:
     """Runs calls side by side, as many at once as it has threads; the others wait their turn. Who gives up waiting
-    leaves a call that has begun to its end, and one that has not is taken back."""
+    leaves a call that has begun to its end, and one that has not is taken back.
+
+    A call that somebody waits for has a thread of its own, which does not step back: else a question would wait until
+    a batch of texts is done.
+    """
 
     def __init__(self, count: int) -> None:
-        self._executor = ThreadPoolExecutor(count, thread_name_prefix="hivemem-embedder", initializer=_step_back)
+        self._batches = ThreadPoolExecutor(count, thread_name_prefix="hivemem-embedder", initializer=_step_back)
+        self._questions = ThreadPoolExecutor(1, thread_name_prefix="hivemem-question")
 
     async def run(self, call: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ResultT:
-        try:
-            job = self._executor.submit(partial(call, *args, **kwargs))
-        except RuntimeError as error:
-            raise Unavailable("the embedder is closed", retry_after_ms=1_000) from error
-        return await asyncio.wrap_future(job)
+        return await _run(self._batches, partial(call, *args, **kwargs))
+
+    async def run_soon(
+        self, call: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs
+    ) -> ResultT:
+        """What does not take long."""
+        return await _run(self._questions, partial(call, *args, **kwargs))
 
     async def close(self) -> None:
         """Wait for what runs, drop what waits, and end the threads."""
-        await asyncio.to_thread(partial(self._executor.shutdown, cancel_futures=True))
+        for executor in (self._questions, self._batches):
+            await asyncio.to_thread(partial(executor.shutdown, cancel_futures=True))
+
+
+async def _run(executor: ThreadPoolExecutor, call: Callable[[], ResultT]) -> ResultT:
+    try:
+        job = executor.submit(call)
+    except RuntimeError as error:
+        raise Unavailable("the embedder is closed", retry_after_ms=1_000) from error
+    return await asyncio.wrap_future(job)
 
 
 def _step_back() -> None:

@@ -27,8 +27,8 @@ class _Loaded(NamedTuple):
 
 
 class OfflineEmbedder:
-    """Loads the model when it is first asked, or told to; runs it in `threads` threads beside the event loop, which
-    are all that it uses of the processor."""
+    """Loads the model when it is first asked, or told to; runs it in `threads` threads beside the event loop, and in
+    one more for a text alone, which are all that it uses of the processor."""
 
     def __init__(self, *, threads: int = 1) -> None:
         self._threads = ModelThreads(threads)
@@ -51,6 +51,9 @@ class OfflineEmbedder:
         check_texts(texts)
         if not texts:
             return np.empty((0, DIMENSION), np.float32)
+        if len(texts) == 1:
+            # Most often a question, or what somebody has just written and will ask for.
+            return await self._threads.run_soon(self._embed, texts)
         starts = range(0, len(texts), TEXTS_PER_RUN)
         return np.concatenate([await self._run(texts[at : at + TEXTS_PER_RUN], at) for at in starts])
 
