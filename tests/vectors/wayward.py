@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, Vector, VectorStore
+from hivemem_vectors.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, VectorStore
 
 
 class WaywardStore:
@@ -49,7 +49,7 @@ class WaywardStore:
         collection: str,
         where: Filter,
         *,
-        dense: Vector | None = None,
+        dense: Dense = None,
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,

@@ -9,7 +9,7 @@ with the same arguments, for every one of them can be repeated. A collection tha
 is over a limit, has another dimension or is no finite number is an `InvalidRequest` before anything is stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -25,6 +25,12 @@ CHARACTERS_PER_TEXT: Final = 65_536
 POINTS_PER_CALL: Final = 1_000
 """The most points that one call takes or gives."""
 
+SCORED_BY_WORDS: Final = 5
+"""Times as many points as are wanted of the sparse side have their score by it: what is further down has hardly any."""
+
+FEWEST_SCORED: Final = 200
+"""Of them at least."""
+
 LONGEST_DIMENSION: Final = 8_192
 TERMS_PER_POINT: Final = 8_192
 CONDITIONS_PER_FILTER: Final = 64
@@ -33,6 +39,9 @@ ALTERNATIVES_PER_CONDITION: Final = 256
 Vector: TypeAlias = NDArray[np.float32]
 Embeddings: TypeAlias = NDArray[np.float32]
 """A vector a row, finite, of as many numbers as the model's dimension."""
+
+Dense: TypeAlias = Vector | Awaitable[Vector | None] | None
+"""What is nearest to, on the dense side: it may still be under way."""
 
 Match: TypeAlias = str | int
 Value: TypeAlias = str | int | float | bool | Sequence[str]
@@ -116,7 +125,8 @@ class Hit(NamedTuple):
     """A point that was found, with its score on each side that was asked for, however it was found.
 
     `dense` is the cosine. `sparse` is the sum, over the terms in common, of weight by weight by the inverse document
-    frequency of the term in the collection; 0.0 where none is. A side that was not asked for is None.
+    frequency of the term in the collection; 0.0 where none is, and for what is far down on that side (see
+    `SCORED_BY_WORDS`). A side that was not asked for is None.
     """
 
     id: str
@@ -175,13 +185,16 @@ class VectorStore(Protocol):
         collection: str,
         where: Filter,
         *,
-        dense: Vector | None = None,
+        dense: Dense = None,
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
         values: Sequence[str] | None = None,
     ) -> list[Hit]:
         """The best `limit` points of each side, so up to twice as many; those of the dense side first.
+
+        While a `dense` that is awaited is still to come, the sparse side is searched; where it turns out to be None,
+        that is as if it had been None from the first.
 
         `exact` compares with every point, however long that takes. A point without common terms is none of the sparse
         side's. A hit has those of its point's values that `values` names, or all: the fewer, the sooner it is here.

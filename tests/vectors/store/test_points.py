@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from hivemem_contracts.errors import InvalidRequest
 from hivemem_vectors.ports import (
+    FEWEST_SCORED,
     POINTS_PER_CALL,
     Between,
     Condition,
@@ -14,6 +16,7 @@ from hivemem_vectors.ports import (
     Point,
     StoredPoint,
     Value,
+    Vector,
     VectorStore,
 )
 
@@ -62,6 +65,40 @@ async def test_a_search_gives_the_nearest_first_with_both_scores(store: VectorSt
     assert [hit.sparse for hit in hits[:2]] == [0.0, 0.0]
     assert hits[2].sparse is not None
     assert hits[2].sparse > 0
+
+
+async def test_a_vector_may_still_be_under_way(store: VectorStore, collection: str) -> None:
+    points = [point("near", 1.0, words=Words([7], [1.0])), point("far", 0.0, 1.0, words=Words([8], [1.0]))]
+    await store.upsert(collection, points)
+    words = Words([8], [1.0])
+
+    async def later(found: Vector | None) -> Vector | None:
+        await asyncio.sleep(0.01)
+        return found
+
+    async def failing() -> Vector | None:
+        raise ZeroDivisionError
+
+    for sparse in (words, None):
+        at_once = await store.search(collection, ALL, dense=vector(1), sparse=sparse, limit=1)
+        assert await store.search(collection, ALL, dense=later(vector(1)), sparse=sparse, limit=1) == at_once
+        without = await store.search(collection, ALL, sparse=sparse, limit=1)
+        assert await store.search(collection, ALL, dense=later(None), sparse=sparse, limit=1) == without
+        with pytest.raises(ZeroDivisionError):
+            await store.search(collection, ALL, dense=failing(), sparse=sparse, limit=1)
+    with pytest.raises(InvalidRequest, match="dimension"):
+        await store.search(collection, ALL, dense=later(vector(1, dimension=3)), sparse=words, limit=1)
+
+
+async def test_what_is_far_down_by_words_has_no_score_by_them(store: VectorStore, collection: str) -> None:
+    count = FEWEST_SCORED + 1
+    points = [point(f"p{at}", at - 1.0, 1.0, words=Words([7], [float(count - at)])) for at in range(count)]
+    await store.upsert(collection, points)
+    hits = await store.search(collection, ALL, dense=vector(1), sparse=Words([7], [1.0]), limit=2)
+    by_id = {hit.id: hit.sparse for hit in hits}
+    assert set(by_id) == {f"p{at}" for at in (0, 1, count - 2, count - 1)}
+    assert by_id[f"p{count - 1}"] == 0.0
+    assert all(by_id[f"p{at}"] for at in (0, 1, count - 2))
 
 
 async def test_a_side_that_is_not_asked_has_no_score(store: VectorStore, collection: str) -> None:

@@ -1,10 +1,26 @@
 """The hits of both sides of a search as one list, each with both scores."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
 
 from hivemem_vectors.adapters.arguments import ID, TENANT
-from hivemem_vectors.ports import Hit, StoredPoint
+from hivemem_vectors.ports import (
+    FEWEST_SCORED,
+    POINTS_PER_CALL,
+    SCORED_BY_WORDS,
+    Dense,
+    Hit,
+    Sparse,
+    StoredPoint,
+    Vector,
+)
+
+Side = Literal["dense", "sparse"]
+DENSE: Final = "dense"
+SPARSE: Final = "sparse"
+"""The names of a point's vectors."""
 
 
 class Found(NamedTuple):
@@ -15,40 +31,54 @@ class Found(NamedTuple):
     payload: Mapping[str, Any]
 
 
-class Unscored(NamedTuple):
-    """The points that one side has found, and the other one has no score for yet."""
+class Ask(NamedTuple):
+    """A query of one side, for its best points; of those with certain numbers alone, all of them, where there are any
+    in `among`. A `bare` one is answered without values."""
 
-    dense: list[str]
-    sparse: list[str]
-
-
-def unscored(dense: Iterable[Found], sparse: Iterable[Found]) -> Unscored:
-    by_dense, by_sparse = {hit.number: hit for hit in dense}, {hit.number: hit for hit in sparse}
-    return Unscored(
-        dense=[number for number in by_sparse if number not in by_dense],
-        sparse=[number for number in by_dense if number not in by_sparse],
-    )
+    side: Side
+    limit: int
+    among: Sequence[str] = ()
+    bare: bool = False
 
 
-def merged(
-    dense: list[Found] | None, sparse: list[Found] | None, more_dense: Iterable[Found], more_sparse: Iterable[Found]
-) -> list[Hit]:
-    """In the order of the dense side, then what only the sparse side has. None is a side that was not asked for.
+Asking = Callable[[Sequence[Ask], Vector | None], Awaitable[list[list[Found]]]]
+"""Answers several queries at once, given the vector of the dense ones."""
 
-    A point that the sparse side still has no score for has no term in common; one that the dense side has none for
-    was deleted meanwhile.
-    """
-    dense_scores = {hit.number: hit.score for hit in (*(dense or ()), *more_dense)}
-    sparse_scores = {hit.number: hit.score for hit in (*(sparse or ()), *more_sparse)}
-    found = {hit.number: hit.payload for hit in (*(dense or ()), *(sparse or ()))}
+
+async def search_sides(ask: Asking, dense: Dense, sparse: Sparse | None, limit: int) -> list[Hit]:
+    """What `VectorStore.search` answers: the words are asked for first, as the vector may still be under way."""
+    if sparse is None:
+        vector = await _arrived(dense)
+        return [] if vector is None else merged((await ask([Ask(DENSE, limit)], vector))[0], None)
+    by_words: list[Found] | None = None
+    if dense is not None:
+        scored = min(max(limit * SCORED_BY_WORDS, FEWEST_SCORED), POINTS_PER_CALL)
+        [by_words] = await ask([Ask(SPARSE, max(scored, limit), bare=True)], None)
+    vector = await _arrived(dense)
+    if vector is None or by_words is None:
+        return merged(None, (await ask([Ask(SPARSE, limit)], None))[0])
+    best = [found.number for found in by_words[:limit]]
+    asks = [Ask(DENSE, limit), Ask(DENSE, len(best), best)] if best else [Ask(DENSE, limit)]
+    near, *among = await ask(asks, vector)
+    return merged([*near, *(found for some in among for found in some)], by_words)
+
+
+async def _arrived(dense: Dense) -> Vector | None:
+    return dense if dense is None or isinstance(dense, np.ndarray) else await dense
+
+
+def merged(dense: list[Found] | None, sparse: list[Found] | None) -> list[Hit]:
+    """In the order of the dense side, which has all that the sparse one is to give as well. None is a side that was not
+    asked for. A point that the sparse side has no score for has no term in common, or is far down there."""
+    if dense is None:
+        return [_hit(found.payload, None, found.score) for found in sparse or ()]
+    by_words = None if sparse is None else {found.number: found.score for found in sparse}
+    hits: dict[str, Found] = {}
+    for found in dense:
+        hits.setdefault(found.number, found)
     return [
-        _hit(
-            payload,
-            None if dense is None else dense_scores[number],
-            None if sparse is None else sparse_scores.get(number, 0.0),
-        )
-        for number, payload in found.items()
-        if dense is None or number in dense_scores
+        _hit(found.payload, found.score, None if by_words is None else by_words.get(number, 0.0))
+        for number, found in hits.items()
     ]
 
 

@@ -1,12 +1,12 @@
 """From pieces of texts that were found to items, the best first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.vectors import models
 from hivemem_vectors.decisions.filtering import expired
-from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keyword_shares, ranked, recency, score
+from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keyword_shares, recency, score
 from hivemem_vectors.decisions.points import PointName, parsed
 from hivemem_vectors.ports import Hit
 
@@ -36,6 +36,8 @@ class Piece(NamedTuple):
     keyword: float
     updated_at: int
     importance: float | None
+    is_mirrored: bool = False
+    """Found in the mirror, which has the version that counts, and not in the index, which may have others."""
 
 
 class Ranked(NamedTuple):
@@ -61,14 +63,9 @@ def named(hits: Iterable[Hit]) -> list[NamedHit]:
     return [NamedHit(parsed(hit.id), hit) for hit in hits]
 
 
-def current(hits: Iterable[NamedHit], indexed: Mapping[str, int], now: int) -> list[NamedHit]:
-    """Those of the version of their item that counts, and that have not expired; `indexed` lacks what is to be left
-    out."""
-    return [
-        found
-        for found in hits
-        if indexed.get(found.name.place) == found.name.version and not expired(found.hit.values, now)
-    ]
+def unexpired(hits: Iterable[NamedHit], now: int, replaced: Container[str]) -> list[NamedHit]:
+    """Those that have not expired, without those of places that are `replaced` by what waits."""
+    return [found for found in hits if found.name.place not in replaced and not expired(found.hit.values, now)]
 
 
 def pieces_of(hits: Sequence[NamedHit], *, words: int, documents: int) -> list[Piece]:
@@ -87,16 +84,15 @@ def _piece(name: PointName, hit: Hit, keyword: float) -> Piece:
 
 
 def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]:
-    """Each item once, the best first; of equals the one whose place sorts first."""
-    best: dict[str, tuple[float, Piece]] = {}
+    """Each version of an item once, the best first; of equals the one whose place sorts first."""
+    best: dict[tuple[str, int], tuple[float, Piece]] = {}
     for piece in pieces:
         relevance = weights.dense * piece.dense + (1 - weights.dense) * piece.keyword
-        found = best.get(piece.place)
+        found = best.get((piece.place, piece.version))
         if found is None or relevance > found[0]:
-            best[piece.place] = (relevance, piece)
-    items = {place: _scored(piece, weights, now) for place, (_, piece) in best.items()}
-    order = ranked({place: item.score for place, item in items.items()}, len(items))
-    return [items[place] for place, _ in order]
+            best[piece.place, piece.version] = (relevance, piece)
+    items = [_scored(piece, weights, now) for _, piece in best.values()]
+    return sorted(items, key=lambda item: (-item.score, item.piece.place, item.piece.version))
 
 
 def _scored(piece: Piece, weights: Weights, now: int) -> Ranked:

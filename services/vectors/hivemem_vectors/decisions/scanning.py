@@ -39,7 +39,9 @@ class Scan:
         updated_at, importance = mirror.fields["updated_at"], mirror.fields.get("importance")
         for chunk, (text, start) in enumerate(zip(mirror.texts, mirror.starts, strict=True)):
             near = dense_score(dense[chunk])
-            self._pieces.append(Piece(place, version, chunk, start, len(text), near, 0.0, updated_at, importance))
+            self._pieces.append(
+                Piece(place, version, chunk, start, len(text), near, 0.0, updated_at, importance, is_mirrored=True)
+            )
             self._documents.append(self._shared(text) if self._asked else _NOTHING)
         self.chunks += len(mirror.texts)
 

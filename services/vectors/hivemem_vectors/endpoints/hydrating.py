@@ -13,7 +13,7 @@ from hivemem_vectors.decisions.filtering import Wanted
 from hivemem_vectors.decisions.hearing import told_of_memory
 from hivemem_vectors.decisions.ranking import Ranked
 from hivemem_vectors.endpoints.memories import Memories, Name
-from hivemem_vectors.entities.items import is_event, named
+from hivemem_vectors.entities.items import ITEM, is_event, named
 from hivemem_vectors.entities.mirrors import MIRROR, Mirror
 
 SPARE_ITEMS: Final = (3, 30, 300)
@@ -48,16 +48,31 @@ class Hydrating:
             some = ranked[done : done + budget.missing + spare] if budget.missing else ()
             if not some:
                 break
-            sources = failure or await self._as_they_are(call, some)
-            if isinstance(sources, str):
-                failure, sources = sources, await self._as_indexed(call, some)
-            done += _taken(budget, some, sources, wanted)
+            # At once: what is asked for in vain is little.
+            indexed = asyncio.create_task(self._indexed(call, some))
+            try:
+                sources = failure or await self._as_they_are(call, some)
+                if isinstance(sources, str):
+                    failure, sources = sources, await self._as_indexed(call, some)
+                done += _taken(budget, some, sources, await indexed, wanted)
+            finally:
+                indexed.cancel()
         return failure
+
+    async def _indexed(self, call: Call, some: Sequence[Ranked]) -> dict[str, int]:
+        """Which version of each item counts in the index: others are not noted yet, or not removed yet."""
+        places = list({item.piece.place for item in some if not item.piece.is_mirrored})
+        heads = await self._ledger.heads(ITEM, call.sender.tenant, places) if places else {}
+        return {
+            place: head.value.indexed
+            for place, head in heads.items()
+            if head.value is not None and head.value.indexed is not None
+        }
 
     async def _as_they_are(self, call: Call, some: Sequence[Ranked]) -> Sources | str:
         """Or why they cannot be had."""
         places = [item.piece.place for item in some]
-        names = [named(place) for place in places if not is_event(place)]
+        names = [*dict.fromkeys(named(place) for place in places if not is_event(place))]
         events = [place for place in places if is_event(place)]
         mirrors = await self._mirrors(call, events) if events else {}
         if not names:
@@ -79,10 +94,12 @@ class Hydrating:
         return {place: head.value for place, head in heads.items() if head.value is not None}
 
 
-def _taken(budget: Budget, some: Sequence[Ranked], sources: Sources, wanted: Wanted) -> int:
+def _taken(budget: Budget, some: Sequence[Ranked], sources: Sources, indexed: Mapping[str, int], wanted: Wanted) -> int:
     """How many were looked at before the budget was full, or one was not read."""
     for number, item in enumerate(some):
         place = item.piece.place
+        if not item.piece.is_mirrored and indexed.get(place) != item.piece.version:
+            continue
         # An event may have the name of a memory.
         name = None if is_event(place) else named(place)
         if not budget.missing or name in sources.left:

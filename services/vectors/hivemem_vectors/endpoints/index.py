@@ -1,7 +1,7 @@
 """The collection of all items as a recall asks it: within a time, behind the store's breaker, made again if lost."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -41,14 +41,17 @@ class Index:
         self._counting: dict[str, asyncio.Task[None]] = {}
 
     async def search(
-        self, tenant: str, conditions: list[Condition], vector: Vector | None, words: SparseEmbedding, limit: int
+        self,
+        tenant: str,
+        conditions: list[Condition],
+        vector: Awaitable[Vector | None],
+        words: SparseEmbedding,
+        limit: int,
     ) -> list[Hit]:
-        """By the vector, and by the words where there are any. Raises what the store does, and `Unavailable` for one
-        that takes too long, or is not filled again yet; `NotFound` where the collection was lost, which whoever fills
-        it has heard of by then."""
+        """By the vector, and by the words where there are any, which are searched while it is under way. Raises what
+        the store does, and `Unavailable` for one that takes too long, or is not filled again yet; `NotFound` where the
+        collection was lost, which whoever fills it has heard of by then."""
         sparse = words if words.indices else None
-        if vector is None and sparse is None:
-            return []
         if await self._collections.is_incomplete(tenant, self._name):
             raise Unavailable("it was lost, and is filled again", retry_after_ms=RETRY_AFTER_MS)
         where = Filter(tenant, conditions)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -47,7 +47,7 @@ class Recalling:
         mirrored = Mirrored(ledger, embedder.model)
         self._embedder = embedder
         self._behind = behind
-        self._searching = Searching(ledger, Index(store, breaker, collections, embedder, collection), mirrored)
+        self._searching = Searching(Index(store, breaker, collections, embedder, collection), mirrored)
         self._hydrating = Hydrating(ledger, memories)
 
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
@@ -64,20 +64,18 @@ class Recalling:
             shortfalls.append(Shortfall("behind", "not everything that was written before is indexed yet"))
         await asyncio.sleep(0)  # the embedder begins, and what follows is done meanwhile
         waiting = await self._searching.prepare(tenant, body.namespace_prefix)
-        words = query(body.query)
-        embedded = await _in_time(embedding)
-        vector = None
-        if isinstance(embedded, Shortfall):
-            shortfalls.append(embedded)
-        else:
-            vector = embedded
-
+        # Counted from here on: what a recall waits for anyway, the embedder has as well.
+        vector = _Embedded(embedding, asyncio.get_running_loop().time() + EMBED_SECONDS)
         wanted = Wanted.by(body, time.time_ns() // 1_000)
-        found = await self._searching.search(Question(tenant, wanted, words, body.limit, vector), waiting)
-        shortfalls += found.shortfalls
-        weights = weights_of(body.weights, embedded=vector is not None)
-        budget = Budget(body.limit, body.max_tokens)
-        failure = await self._hydrating.fill(budget, call, ranking(found.pieces, weights, wanted.now), wanted)
+        question = Question(tenant, wanted, query(body.query), body.limit, vector)
+        for deeper in (False, True):
+            found = await self._searching.search(question, waiting, deeper=deeper)
+            weights = weights_of(body.weights, embedded=await vector is not None)
+            budget = Budget(body.limit, body.max_tokens)
+            failure = await self._hydrating.fill(budget, call, ranking(found.pieces, weights, wanted.now), wanted)
+            if not budget.missing or not found.more:
+                break
+        shortfalls += [*vector.shortfalls, *found.shortfalls]
         if failure is not None:
             shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
         return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
@@ -91,13 +89,31 @@ class Recalling:
         return vector
 
 
-async def _in_time(embedding: "asyncio.Task[Vector | Shortfall]") -> "Vector | Shortfall":
-    """Counted from here on: what a recall waits for anyway, the embedder has as well."""
-    try:
-        async with asyncio.timeout(EMBED_SECONDS):
-            return await embedding
-    except TimeoutError:
-        return Shortfall("embedder", "the embedder takes too long, the words of the question alone are searched")
+class _Embedded:
+    """A question's vector, as often as it is awaited; None, and a shortfall, where it cannot be had in time."""
+
+    def __init__(self, embedding: "asyncio.Task[Vector | Shortfall]", until: float) -> None:
+        self._embedding = embedding
+        self._until = until
+        self.shortfalls: list[Shortfall] = []
+
+    def __await__(self) -> Generator[Any, None, Vector | None]:
+        return self._arrived().__await__()
+
+    async def _arrived(self) -> Vector | None:
+        if self.shortfalls:
+            return None
+        try:
+            async with asyncio.timeout_at(self._until):
+                # Who gives up waiting for it, as a search in time does, does not keep the others from it.
+                embedded = await asyncio.shield(self._embedding)
+        except TimeoutError:
+            detail = "the embedder takes too long, the words of the question alone are searched"
+            embedded = Shortfall("embedder", detail)
+        if isinstance(embedded, Shortfall):
+            self.shortfalls.append(embedded)
+            return None
+        return embedded
 
 
 def _degraded(shortfalls: Sequence[Shortfall]) -> dict[str, Any] | None:

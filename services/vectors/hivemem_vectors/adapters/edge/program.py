@@ -167,7 +167,7 @@ def _schema(collection: Collection) -> dict[str, Any]:
 
 
 def _search(collection: Collection, frame: Frame) -> list[Any]:
-    return [tuple(hit) for hit in shards.search(collection.shard, frame.fields, frame.data)]
+    return [list(map(tuple, found)) for found in shards.search(collection.shard, frame.fields, frame.data)]
 
 
 def _scroll(collection: Collection, frame: Frame) -> dict[str, Any]:

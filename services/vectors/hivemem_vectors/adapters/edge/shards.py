@@ -1,6 +1,6 @@
 """What the engine is told to do with the points of a collection. All of it blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -32,11 +32,8 @@ from qdrant_edge import (
 from hivemem_vectors.adapters.arguments import ID, TENANT
 from hivemem_vectors.adapters.edge.filters import edge_filter
 from hivemem_vectors.adapters.edge.wire import points_of
-from hivemem_vectors.adapters.merging import Found, merged, unscored
-from hivemem_vectors.ports import Hit
+from hivemem_vectors.adapters.merging import DENSE, SPARSE, Found
 
-DENSE: Final = "dense"
-SPARSE: Final = "sparse"
 SEARCH_CANDIDATES: Final = 256
 
 _GLOBAL_LINKS: Final = 0
@@ -102,26 +99,9 @@ def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
             raise ValueError(f"no change is called {op}")
 
 
-def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[Hit]:
-    params = _EXACTLY if fields["exact"] else _BY_GRAPH
-    where, limit, values = fields["where"], fields["limit"], fields["values"]
-    payload = True if values is None else [ID, *values]
-    queries: dict[str, Query] = {}
-    if fields["dense"]:
-        queries[DENSE] = Query.Nearest(np.frombuffer(data, np.float32).tolist(), using=DENSE)
-    if sparse := fields.get(SPARSE):
-        queries[SPARSE] = Query.Nearest(SparseVector(sparse["indices"], sparse["values"]), using=SPARSE)
-    found = {side: _query(shard, query, where, limit, params, payload=payload) for side, query in queries.items()}
-    dense, by_words = found.get(DENSE), found.get(SPARSE)
-    more: dict[str, list[Found]] = {}
-    if dense is not None and by_words is not None:
-        missing = unscored(dense, by_words)._asdict()
-        more = {
-            side: _query(shard, queries[side], where, len(numbers), _EXACTLY, numbers)
-            for side, numbers in missing.items()
-            if numbers
-        }
-    return merged(dense, by_words, more.get(DENSE, []), more.get(SPARSE, []))
+def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[list[Found]]:
+    """What each query of a frame finds."""
+    return [_found(shard, fields, data, query) for query in fields["queries"]]
 
 
 def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> tuple[list[Any], str | None]:
@@ -141,20 +121,21 @@ def count(shard: EdgeShard, where: Mapping[str, Any] | None) -> int:
     return shard.count(CountRequest(exact=True, filter=edge_filter(where)))
 
 
-def _query(
-    shard: EdgeShard,
-    query: Query,
-    where: Mapping[str, Any],
-    limit: int,
-    params: SearchParams,
-    numbers: Sequence[str] = (),
-    *,
-    payload: bool | list[str] = False,
-) -> list[Found]:
-    points = shard.query(
-        QueryRequest(limit=limit, query=query, filter=edge_filter(where, numbers), params=params, with_payload=payload)
+def _found(shard: EdgeShard, fields: Mapping[str, Any], data: bytes, query: Mapping[str, Any]) -> list[Found]:
+    if query["side"] == DENSE:
+        nearest = Query.Nearest(np.frombuffer(data, np.float32).tolist(), using=DENSE)
+    else:
+        words = fields[SPARSE]
+        nearest = Query.Nearest(SparseVector(words["indices"], words["values"]), using=SPARSE)
+    among, values = query["among"], fields["values"]
+    request = QueryRequest(
+        limit=query["limit"],
+        query=nearest,
+        filter=edge_filter(fields["where"], among),
+        params=_EXACTLY if fields["exact"] or among else _BY_GRAPH,
+        with_payload=False if query["bare"] else True if values is None else [ID, *values],
     )
-    return [Found(str(point.id), point.score, point.payload or {}) for point in points]
+    return [Found(str(point.id), point.score, point.payload or {}) for point in shard.query(request)]
 
 
 def _point(number: str, payload: dict[str, Any], dense: list[float], indices: list[int], values: list[float]) -> Point:

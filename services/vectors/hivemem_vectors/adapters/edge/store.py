@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ from hivemem_vectors.adapters.arguments import (
 from hivemem_vectors.adapters.edge import generations
 from hivemem_vectors.adapters.edge.process import EngineProcess
 from hivemem_vectors.adapters.edge.wire import filter_fields, points_frame, query_frame
-from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, StoredPoint, Vector
+from hivemem_vectors.adapters.merging import Ask, Found, search_sides
+from hivemem_vectors.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, StoredPoint, Vector
 
 CALLS_AT_ONCE: Final = 64
 UPSERTS_AT_ONCE: Final = 2
@@ -104,7 +106,7 @@ class EdgeVectors:
         collection: str,
         where: Filter,
         *,
-        dense: Vector | None = None,
+        dense: Dense = None,
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
@@ -113,15 +115,10 @@ class EdgeVectors:
         check_limit(limit)
         check_filter(where)
         check_names(values)
-        schema = await self._known_schema(collection)
-        if dense is not None:
-            check_dense(schema.dimension, dense)
         if sparse is not None:
             check_sparse(sparse)
-        query, data = query_frame(dense, sparse)
-        query |= {"where": filter_fields(where), "limit": limit, "exact": exact, "values": values}
-        hits = await self._call("search", collection, data, **query)
-        return [Hit(*hit) for hit in hits]
+        fields = {"where": filter_fields(where), "exact": exact, "values": values}
+        return await search_sides(partial(self._ask, collection, fields, sparse), dense, sparse, limit)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         check_collection(collection)
@@ -151,6 +148,21 @@ class EdgeVectors:
         if where is not None:
             check_filter(where)
         return int(await self._call("count", collection, where=filter_fields(where)))
+
+    async def _ask(
+        self,
+        collection: str,
+        fields: dict[str, Any],
+        sparse: Sparse | None,
+        asks: Sequence[Ask],
+        dense: Vector | None,
+    ) -> list[list[Found]]:
+        schema = await self._known_schema(collection)
+        if dense is not None:
+            check_dense(schema.dimension, dense)
+        queries, data = query_frame(asks, sparse, dense)
+        answers = await self._call("search", collection, data, **fields, **queries)
+        return [[Found(*found) for found in answer] for answer in answers]
 
     async def _known_schema(self, collection: str) -> Schema:
         """Nobody else has the folder: what was read once stays so until the collection is dropped."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hivemem_vectors.adapters.arguments import ID, TENANT, point_id
+from hivemem_vectors.adapters.merging import SPARSE, Ask
 from hivemem_vectors.ports import Between, Condition, Equal, Filter, OneOf, Point, Sparse, Vector
 
 
@@ -61,8 +62,8 @@ def points_of(
         start = end
 
 
-def query_frame(dense: Vector | None, sparse: Sparse | None) -> tuple[dict[str, Any], bytes]:
-    fields: dict[str, Any] = {"dense": dense is not None}
+def query_frame(asks: Sequence[Ask], sparse: Sparse | None, dense: Vector | None) -> tuple[dict[str, Any], bytes]:
+    fields: dict[str, Any] = {"queries": [ask._asdict() for ask in asks]}
     if sparse is not None:
-        fields["sparse"] = {"indices": list(sparse.indices), "values": list(sparse.values)}
+        fields[SPARSE] = {"indices": list(sparse.indices), "values": list(sparse.values)}
     return fields, b"" if dense is None else np.asarray(dense, np.float32).tobytes()

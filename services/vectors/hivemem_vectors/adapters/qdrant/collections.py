@@ -10,10 +10,9 @@ from qdrant_client import AsyncQdrantClient, models
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_vectors.adapters.arguments import TENANT
+from hivemem_vectors.adapters.merging import DENSE, SPARSE
 from hivemem_vectors.ports import FieldKind, Schema
 
-DENSE: Final = "dense"
-SPARSE: Final = "sparse"
 Quantization: TypeAlias = Literal["none", "scalar"]
 
 _MODEL: Final = "hivemem_model"

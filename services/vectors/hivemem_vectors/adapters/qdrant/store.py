@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -26,10 +27,8 @@ from hivemem_vectors.adapters.arguments import (
     check_sparse,
     point_id,
 )
-from hivemem_vectors.adapters.merging import Found, merged, stored_point, unscored
+from hivemem_vectors.adapters.merging import DENSE, SPARSE, Ask, Found, search_sides, stored_point
 from hivemem_vectors.adapters.qdrant.collections import (
-    DENSE,
-    SPARSE,
     Quantization,
     create,
     create_indexes,
@@ -38,7 +37,7 @@ from hivemem_vectors.adapters.qdrant.collections import (
 from hivemem_vectors.adapters.qdrant.errors import translated, unavailable
 from hivemem_vectors.adapters.qdrant.filters import qdrant_filter
 from hivemem_vectors.adapters.qdrant.querying import nearest_to, points_query, query_batch, sharing_terms_with
-from hivemem_vectors.ports import POINTS_PER_CALL, Filter, Hit, Page, Point, Schema, Sparse, Vector
+from hivemem_vectors.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, Vector
 
 TIMEOUT_SECONDS: Final = 10
 CALLS_AT_ONCE: Final = 64
@@ -126,7 +125,7 @@ class QdrantVectors:
         collection: str,
         where: Filter,
         *,
-        dense: Vector | None = None,
+        dense: Dense = None,
         sparse: Sparse | None = None,
         limit: int,
         exact: bool = False,
@@ -135,28 +134,11 @@ class QdrantVectors:
         check_limit(limit)
         check_filter(where)
         check_names(values)
-        schema = await self._known_schema(collection)
-        queries: dict[str, grpc.Query] = {}
-        if dense is not None:
-            check_dense(schema.dimension, dense)
-            queries[DENSE] = nearest_to(dense)
         if sparse is not None:
             check_sparse(sparse)
-            queries[SPARSE] = sharing_terms_with(sparse)
-        params, payload = _params(exact, self._quantization), True if values is None else [ID, *values]
-        found = await self._query(
-            collection,
-            [
-                points_query(side, query, qdrant_filter(where), limit, params, payload=payload)
-                for side, query in queries.items()
-            ],
-        )
-        by_side = dict(zip(queries, found, strict=True))
-        by_dense, by_sparse = by_side.get(DENSE), by_side.get(SPARSE)
-        more: dict[str, list[Found]] = {}
-        if by_dense is not None and by_sparse is not None:
-            more = await self._scores(collection, where, queries, unscored(by_dense, by_sparse)._asdict())
-        return merged(by_dense, by_sparse, more.get(DENSE, []), more.get(SPARSE, []))
+        payload: bool | list[str] = True if values is None else [ID, *values]
+        ask = partial(self._ask, collection, where, sparse, exact, payload)
+        return await search_sides(ask, dense, sparse, limit)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         check_collection(collection)
@@ -213,27 +195,40 @@ class QdrantVectors:
             known = self._schemas[collection] = await self._read_schema(collection)
         return known
 
-    async def _scores(
-        self, collection: str, where: Filter, queries: dict[str, grpc.Query], missing: dict[str, list[str]]
-    ) -> dict[str, list[Found]]:
-        """What each side thinks of the points that only the other one has found."""
-        sides = [side for side, numbers in missing.items() if numbers]
-        if not sides:
-            return {}
-        exactly = models.SearchParams(exact=True)
+    async def _ask(
+        self,
+        collection: str,
+        where: Filter,
+        sparse: Sparse | None,
+        exact: bool,
+        payload: bool | Sequence[str],
+        asks: Sequence[Ask],
+        dense: Vector | None,
+    ) -> list[list[Found]]:
+        schema = await self._known_schema(collection)
+        if dense is not None:
+            check_dense(schema.dimension, dense)
         requests = [
             points_query(
-                side, queries[side], qdrant_filter(where, missing[side]), len(missing[side]), exactly, payload=False
+                ask.side,
+                self._nearest(ask, sparse, dense),
+                qdrant_filter(where, ask.among),
+                ask.limit,
+                _params(exact or bool(ask.among), self._quantization),
+                payload=False if ask.bare else payload,
             )
-            for side in sides
+            for ask in asks
         ]
-        return dict(zip(sides, await self._query(collection, requests), strict=True))
-
-    async def _query(self, collection: str, requests: list[grpc.QueryPoints]) -> list[list[Found]]:
-        if not requests:
-            return []
         async with self._call(collection):
             return await query_batch(self._client, collection, requests, TIMEOUT_SECONDS)
+
+    @staticmethod
+    def _nearest(ask: Ask, sparse: Sparse | None, dense: Vector | None) -> grpc.Query:
+        if ask.side == DENSE:
+            assert dense is not None, "it has arrived"
+            return nearest_to(dense)
+        assert sparse is not None, "it is asked for"
+        return sharing_terms_with(sparse)
 
     @asynccontextmanager
     async def _call(self, collection: str = "") -> AsyncGenerator[None]:
