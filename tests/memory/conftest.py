@@ -15,6 +15,7 @@ from hivemem_testing.contract import Server
 from hivemem_testing.stores import STORES
 
 from .hive import Agent, connect
+from .leasing import Place
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,9 @@ async def deployment(store: dict[str, Any], nats_server: Server) -> AsyncIterato
 def bot(deployment: Deployment) -> Agent:
     """An agent of a tenant that nobody else has."""
     return deployment.agent()
+
+
+@pytest.fixture
+def place(bot: Agent) -> Place:
+    """A lease that nobody else knows of."""
+    return Place(bot)

@@ -2,32 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from hivemem_contracts.errors import Overloaded
 from hivemem_contracts.subjects import encode_token
-from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting, now_in_microseconds
-from hivemem_memory.entities.leases import LEASE, Lease
+from hivemem_memory.entities.leases import LEASE
 from hivemem_memory.worker import build
-from hivemem_runtime.bus import connection
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Head
-from hivemem_runtime.worker import Parts, Worker
-from hivemem_testing.servers import packaged_nats
+from hivemem_runtime.worker import Worker
 
 from .conftest import Deployment
 from .hive import Agent, Body, Refused, eventually
+from .leasing import LONG_MS, ROME, WAIT_MS, Place, parts_of, waiting_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-ROME = "project:rome"
-LONG_MS = 3_600_000
-WAIT_MS = 14_000
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -37,59 +28,6 @@ async def second(deployment: Deployment) -> AsyncIterator[Worker]:
     await worker.start()
     yield worker
     await worker.stop()
-
-
-@dataclass
-class Place:
-    """A lease as one agent of a tenant sees it."""
-
-    agent: Agent
-    key: str | None = None
-
-    @property
-    def named(self) -> Body:
-        return {"namespace": ROME} | ({} if self.key is None else {"key": self.key})
-
-    async def acquire(self, *, id: str | None = None, ttl_ms: int = LONG_MS, wait_ms: int = 0) -> Body:
-        return await self.agent.ask("lease", self.named, id=id, ttl_ms=ttl_ms, wait_ms=wait_ms)
-
-    async def release(self, token: int, *, id: str | None = None) -> bool:
-        return bool((await self.agent.ask("release", self.named, id=id, token=token))["released"])
-
-    async def refusal(self, operation: str = "lease", **fields: Any) -> Refused:
-        return await self.agent.refusal(operation, {**self.named, **fields})
-
-    async def lease(self) -> Lease:
-        head = await self.agent.ledger.head(LEASE, self.agent.tenant, place_of(ROME, self.key))
-        assert head is not None
-        assert head.value is not None
-        return head.value
-
-    async def waited_for_by(self, count: int) -> None:
-        async def queued() -> bool:
-            return len((await self.lease()).waiters) == count
-
-        await eventually(queued, f"{count} in the queue")
-
-    def waits(
-        self, name: str = "waiter", *, id: str | None = None, ttl_ms: int = LONG_MS, wait_ms: int = WAIT_MS
-    ) -> "asyncio.Task[Body]":
-        """Somebody else waits from now on."""
-        other = Place(self.agent.called(name), self.key)
-        return asyncio.create_task(other.acquire(id=id, ttl_ms=ttl_ms, wait_ms=wait_ms))
-
-
-@pytest.fixture
-def place(bot: Agent) -> Place:
-    return Place(bot)
-
-
-def parts_of(worker: Worker) -> Parts:
-    return worker._parts  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants them
-
-
-def waiting_in(worker: Worker) -> Waiting:
-    return next(part for part in parts_of(worker).background if isinstance(part, Waiting))
 
 
 async def test_a_lease_is_granted_refused_renewed_and_released(place: Place) -> None:
@@ -159,33 +97,6 @@ async def test_who_waits_is_woken_by_the_release_and_asks_for_nothing_meanwhile(
     assert (await waiting)["token"] == token + 1
     # Once when it came, and at most once for each change: acquired, awaited, acquired.
     assert len(looks) <= 4
-
-
-async def test_who_comes_while_an_older_lease_is_being_read_waits_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is read for one who waits is of a time before the other one joined: it says nothing of him."""
-    token = (await place.acquire())["token"]
-    ledger, head, joined = place.agent.ledger, place.agent.ledger.head, asyncio.Event()
-
-    async def delayed(*key: Any) -> Head[Any] | None:
-        found: Head[Any] | None = await head(*key)
-        if key[1] == place.agent.tenant:
-            await joined.wait()
-        return found
-
-    monkeypatch.setattr(ledger, "head", delayed)
-    here = waiting_in(place.agent.worker)
-    before = here.waiting
-    first = place.waits("first")
-    await eventually(lambda: here.waiting == before + 1, "the first waits")
-    second = place.waits("second")
-    await eventually(lambda: here.waiting == before + 2, "the second waits")
-    joined.set()
-    await place.release(token)
-    for number, turn in enumerate((first, second), start=1):
-        assert (await turn)["token"] == token + number
-        await Place(place.agent.called(("first", "second")[number - 1])).release(token + number)
 
 
 async def test_it_ends_by_itself_and_goes_to_who_waits(place: Place) -> None:
@@ -376,36 +287,3 @@ async def test_a_lease_that_could_not_be_announced_is_refused(bot: Agent) -> Non
     namespace = "project:" + "🐝" * 240
     error = await bot.refusal("lease", namespace=namespace, key="🐝" * 200, ttl_ms=1_000)
     assert (error.error["name"], error.context["field"]) == ("TooLarge", "subject")
-
-
-async def test_a_worker_that_was_away_looks_for_itself_once_it_is_back(place: Place, tmp_path: Path) -> None:
-    """This one hears nothing of what the fleet announces, for it is on another bus; but that bus is started again."""
-    ledger = place.agent.ledger
-    token = (await place.acquire())["token"]
-    other = place.waits()
-    await place.waited_for_by(1)
-    ticket = (await place.lease()).waiters[0][0]
-    with packaged_nats(tmp_path) as bus:
-        client = await connection.connect(bus.url, "away")
-        waiting = Waiting(ledger, 10)
-        await waiting.start(client)
-        there = LeasePlace.of(place.agent.tenant, ROME, None)
-        turn = Turn(ticket, "waiter", "cause", 2, now_in_microseconds() + WAIT_MS * 1_000)
-        granted = asyncio.create_task(waiting.until_granted(there, turn))
-        await eventually(lambda: waiting.waiting == 1, "it waits")
-        await place.release(token)
-        assert (await other)["token"] == token + 1
-        assert not granted.done()
-        bus.stop()
-        bus.start()
-        lease = await granted
-        assert lease is not None
-        assert lease.token == token + 1
-        await waiting.stop()
-        await client.close()
-
-
-async def test_so_many_may_wait_at_one_worker_and_no_more(bot: Agent) -> None:
-    with pytest.raises(Overloaded) as refused:
-        Waiting(bot.ledger, 0).require_room()
-    assert refused.value.context == {"limit": 0, "retry_after_ms": 250}
