@@ -73,7 +73,7 @@ async def test_a_vector_may_still_be_under_way(store: VectorStore, collection: s
     words = Words([8], [1.0])
 
     async def later(found: Vector | None) -> Vector | None:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         return found
 
     async def failing() -> Vector | None:

@@ -53,7 +53,7 @@ async def search_sides(ask: Asking, dense: Dense, sparse: Sparse | None, limit: 
     by_words: list[Found] | None = None
     if dense is not None:
         scored = min(max(limit * SCORED_BY_WORDS, FEWEST_SCORED), POINTS_PER_CALL)
-        [by_words] = await ask([Ask(SPARSE, max(scored, limit), bare=True)], None)
+        [by_words] = await ask([Ask(SPARSE, scored, bare=True)], None)
     vector = await _arrived(dense)
     if vector is None or by_words is None:
         return merged(None, (await ask([Ask(SPARSE, limit)], None))[0])
