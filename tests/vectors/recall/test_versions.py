@@ -4,8 +4,10 @@ import time
 
 import pytest
 
+from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.decisions.hearing import Told, told_of_memory
+from hivemem_vectors.decisions.points import point_name
 from hivemem_vectors.entities.items import PENDING, SYNCED, Item, event_place
 from hivemem_vectors.entities.mirrors import Mirror
 
@@ -14,18 +16,18 @@ from .shelf import NAMESPACE, Body, Shelf, keys, mirrored
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_points_that_are_not_noted_yet_are_not_found(shelf: Shelf) -> None:
+async def test_points_that_are_not_noted_yet_are_found_where_they_are_of_now(shelf: Shelf) -> None:
     """Their worker died, or is about to note them."""
-    first = await shelf.keep("k", "a red car")
+    await shelf.keep("k", "a red car")
     await shelf.upsert(told_of_memory(shelf.tenant, await shelf.bot.put("k", "a glass of milk")))
-    await shelf.upsert(told_of_memory(shelf.tenant, await shelf.bot.put("new", "a glass of milk")))
+    late = await shelf.bot.put("late", "a glass of milk")
+    await shelf.upsert(told_of_memory(shelf.tenant, late))
+    await shelf.bot.put("late", "a blue car")
 
     (item,) = (await shelf.answer("milk"))["items"]
 
-    # By its old words, which is all that the index has; as it is now.
-    assert (item["key"], item["version"], item["value"]) == ("k", first["version"] + 1, "a glass of milk")
-    assert item["scores"]["keyword"] == 0
-    assert item["text"] is None
+    assert (item["key"], item["version"], item["text"]) == ("k", 2, "a glass of milk")
+    assert item["scores"]["keyword"] > 0
 
 
 async def test_points_of_a_version_before_are_not_found(shelf: Shelf) -> None:
@@ -37,6 +39,15 @@ async def test_points_of_a_version_before_are_not_found(shelf: Shelf) -> None:
 
     assert item["text"] == "a glass of milk"
     assert item["scores"]["keyword"] == 0
+
+
+async def test_what_is_left_of_a_version_before_is_not_found(shelf: Shelf) -> None:
+    await shelf.keep("k", "a red car")
+    await shelf.keep("k", "a glass of milk")
+    newest = point_name(place_of(NAMESPACE, "k"), 2, 0)
+    await shelf.desk.store.delete(shelf.desk.collection, shelf.tenant, [newest])
+
+    assert await shelf.recall("red car") == []
 
 
 async def test_a_memory_that_changed_since_is_answered_as_it_is_now(shelf: Shelf) -> None:
@@ -84,9 +95,10 @@ async def test_whatever_is_gone_makes_room_for_others(shelf: Shelf) -> None:
     assert await shelf.recall("car", limit=2) == ["k33", "k34"]
 
 
-async def test_a_deletion_that_the_index_has_heard_of_is_not_asked_about(shelf: Shelf) -> None:
+async def test_a_deletion_that_the_index_has_heard_of_is_not_found(shelf: Shelf) -> None:
     """The points may still be there."""
     memory = await shelf.keep("k", "a red car")
+    await shelf.bot.ask("delete", {"namespace": NAMESPACE, "key": "k"})
     await shelf.remove(memory, memory["version"] + 1)
 
     assert await shelf.recall("car") == []

@@ -84,15 +84,16 @@ def _piece(name: PointName, hit: Hit, keyword: float) -> Piece:
 
 
 def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]:
-    """Each version of an item once, the best first; of equals the one whose place sorts first."""
-    best: dict[tuple[str, int], tuple[float, Piece]] = {}
+    """Each item once, by the best piece of the newest version that was found of it, the best first; of equals the one
+    whose place sorts first."""
+    best: dict[str, tuple[int, float, Piece]] = {}
     for piece in pieces:
         relevance = weights.dense * piece.dense + (1 - weights.dense) * piece.keyword
-        found = best.get((piece.place, piece.version))
-        if found is None or relevance > found[0]:
-            best[piece.place, piece.version] = (relevance, piece)
-    items = [_scored(piece, weights, now) for _, piece in best.values()]
-    return sorted(items, key=lambda item: (-item.score, item.piece.place, item.piece.version))
+        found = best.get(piece.place)
+        if found is None or (piece.version, relevance) > found[:2]:
+            best[piece.place] = (piece.version, relevance, piece)
+    items = [_scored(piece, weights, now) for *_, piece in best.values()]
+    return sorted(items, key=lambda item: (-item.score, item.piece.place))
 
 
 def _scored(piece: Piece, weights: Weights, now: int) -> Ranked:

@@ -11,7 +11,7 @@ from hivemem_runtime.service import Call
 from hivemem_vectors.decisions.budget import Budget
 from hivemem_vectors.decisions.filtering import Wanted
 from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.ranking import Ranked
+from hivemem_vectors.decisions.ranking import Piece, Ranked
 from hivemem_vectors.endpoints.memories import Memories, Name
 from hivemem_vectors.entities.items import ITEM, is_event, named
 from hivemem_vectors.entities.mirrors import MIRROR, Mirror
@@ -22,6 +22,7 @@ they are not read."""
 
 LONGEST_SECONDS: Final = 3.0
 DIGITS: Final = 6
+_NEVER: Final = 2**63
 
 
 class Sources(NamedTuple):
@@ -30,6 +31,11 @@ class Sources(NamedTuple):
     memories: Mapping[Name, Mapping[str, Any]]
     left: frozenset[Name]
     mirrors: Mapping[str, Mirror]
+
+    def has_now(self, piece: Piece) -> bool:
+        """Whether the piece is known to be of its item as it is now. The mirror has nothing else."""
+        memory = None if is_event(piece.place) else self.memories.get(named(piece.place))
+        return piece.is_mirrored or (memory is not None and memory["version"] == piece.version)
 
 
 class Hydrating:
@@ -48,21 +54,18 @@ class Hydrating:
             some = ranked[done : done + budget.missing + spare] if budget.missing else ()
             if not some:
                 break
-            # At once: what is asked for in vain is little.
-            indexed = asyncio.create_task(self._indexed(call, some))
-            try:
-                sources = failure or await self._as_they_are(call, some)
-                if isinstance(sources, str):
-                    failure, sources = sources, await self._as_indexed(call, some)
-                done += _taken(budget, some, sources, await indexed, wanted)
-            finally:
-                indexed.cancel()
+            sources = failure or await self._as_they_are(call, some)
+            if isinstance(sources, str):
+                failure, sources = sources, await self._as_indexed(call, some)
+            indexed = await self._indexed(call, [item for item in some if not sources.has_now(item.piece)])
+            done += _taken(budget, some, sources, indexed, wanted)
         return failure
 
     async def _indexed(self, call: Call, some: Sequence[Ranked]) -> dict[str, int]:
-        """Which version of each item counts in the index: others are not noted yet, or not removed yet."""
-        places = list({item.piece.place for item in some if not item.piece.is_mirrored})
-        heads = await self._ledger.heads(ITEM, call.sender.tenant, places) if places else {}
+        """Which version of each is noted as the one that the index has."""
+        if not some:
+            return {}
+        heads = await self._ledger.heads(ITEM, call.sender.tenant, [item.piece.place for item in some])
         return {
             place: head.value.indexed
             for place, head in heads.items()
@@ -72,7 +75,7 @@ class Hydrating:
     async def _as_they_are(self, call: Call, some: Sequence[Ranked]) -> Sources | str:
         """Or why they cannot be had."""
         places = [item.piece.place for item in some]
-        names = [*dict.fromkeys(named(place) for place in places if not is_event(place))]
+        names = [named(place) for place in places if not is_event(place)]
         events = [place for place in places if is_event(place)]
         mirrors = await self._mirrors(call, events) if events else {}
         if not names:
@@ -98,7 +101,8 @@ def _taken(budget: Budget, some: Sequence[Ranked], sources: Sources, indexed: Ma
     """How many were looked at before the budget was full, or one was not read."""
     for number, item in enumerate(some):
         place = item.piece.place
-        if not item.piece.is_mirrored and indexed.get(place) != item.piece.version:
+        if not sources.has_now(item.piece) and item.piece.version < indexed.get(place, _NEVER):
+            # What is left of a former version, or of what is gone.
             continue
         # An event may have the name of a memory.
         name = None if is_event(place) else named(place)

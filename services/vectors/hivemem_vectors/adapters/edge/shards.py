@@ -131,7 +131,8 @@ def _found(shard: EdgeShard, fields: Mapping[str, Any], data: bytes, query: Mapp
     request = QueryRequest(
         limit=query["limit"],
         query=nearest,
-        filter=edge_filter(fields["where"], among),
+        # What was found below the filter need not pass it again.
+        filter=edge_filter(None if among else fields["where"], among),
         params=_EXACTLY if fields["exact"] or among else _BY_GRAPH,
         with_payload=False if query["bare"] else True if values is None else [ID, *values],
     )

@@ -212,7 +212,8 @@ class QdrantVectors:
             points_query(
                 ask.side,
                 self._nearest(ask, sparse, dense),
-                qdrant_filter(where, ask.among),
+                # What was found below the filter need not pass it again.
+                qdrant_filter(None if ask.among else where, ask.among),
                 ask.limit,
                 _params(exact or bool(ask.among), self._quantization),
                 payload=False if ask.bare else payload,
