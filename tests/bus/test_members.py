@@ -1,11 +1,16 @@
 """Workers hear of one another, and share the partitions evenly."""
 
+import asyncio
+from contextlib import suppress
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import MEMBERS
+from hivemem_runtime.bus import jetstream
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.members import Members, assign
@@ -117,3 +122,26 @@ async def test_who_stood_still_does_not_take_the_others_for_dead(
     assert changes == []
     assert "other" in one.living
     await one.leave()
+
+
+async def test_who_leaves_ends_even_if_its_cancellation_is_lost(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `wait_for` loses it before Python 3.12, where the answer comes at the same moment."""
+    one = Members(client, "items", ttl_seconds=1)
+    await one.start()
+    saying = asyncio.Event()
+    publish = jetstream.publish
+
+    async def published(*args: Any, **fields: Any) -> None:
+        saying.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await publish(*args, **fields)
+
+    monkeypatch.setattr(jetstream, "publish", published)
+    await asyncio.wait_for(saying.wait(), 10)
+    monkeypatch.setattr(jetstream, "publish", publish)
+    leaving = asyncio.create_task(one.leave())
+    await asyncio.wait([leaving], timeout=10)
+    assert leaving.done()

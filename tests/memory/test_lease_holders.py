@@ -6,13 +6,16 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 import hivemem
+from hivemem.connection import Connection
 from hivemem.hive import Connecting
 from hivemem.leases import Lease
 from hivemem_memory.entities.leases import LEASE
@@ -120,6 +123,30 @@ async def test_a_lease_is_renewed_for_as_long_as_its_block_runs(bot: Agent, depl
             assert lease.claim == hivemem.LeaseClaim(namespace=NAMESPACE, token=1)
             assert not lease.lost.is_set()
         assert (await anext(feed)).operation == "released"
+
+
+async def test_a_block_ends_even_if_the_cancellation_of_a_renewal_is_lost(
+    bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `wait_for` loses it before Python 3.12, where the answer comes at the same moment."""
+    renewing = asyncio.Event()
+    request = Connection.request
+
+    async def requested(connection: Connection, subject: str, *args: Any) -> Msg:
+        message = await request(connection, subject, *args)
+        if subject.endswith(".renew"):
+            renewing.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        return message
+
+    monkeypatch.setattr(Connection, "request", requested)
+    async with (
+        client_of(bot, "holder", deployment) as holder,
+        asyncio.timeout(SECONDS),
+        holder.lease(NAMESPACE, ttl_seconds=1.0),
+    ):
+        await renewing.wait()
 
 
 async def test_a_lease_can_be_entered_again(bot: Agent, deployment: Deployment) -> None:

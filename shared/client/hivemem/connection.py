@@ -298,7 +298,7 @@ class Connection:
             self._rebuilding = asyncio.ensure_future(self._rebuild())
 
     async def _rebuild(self) -> None:
-        while True:
+        while not self._closed:
             await asyncio.sleep(RECONNECT_WAIT_SECONDS)
             try:
                 await self._connect()

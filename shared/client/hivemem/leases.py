@@ -87,6 +87,7 @@ class Lease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
         renewing, self._renewing = self._renewing, None
         assert renewing is not None, "it was entered"
         renewing.cancel()
@@ -112,7 +113,7 @@ class Lease:
         loop = asyncio.get_running_loop()
         wait_seconds = self._ttl_ms / 1_000 / RENEWALS
         try:
-            while True:
+            while self._renewing is not None:
                 await asyncio.sleep(wait_seconds)
                 asked = loop.time()
                 hive = self._hive.with_options(

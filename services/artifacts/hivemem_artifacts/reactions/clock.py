@@ -60,19 +60,23 @@ class Clock:
         self._gc_seconds = gc_seconds
         self._collected = time.monotonic()
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
 
     async def start(self, client: Client) -> None:
         del client
+        self._stopping = False
         self._task = asyncio.create_task(self._run(), name="hivemem-artifacts-clock")
 
     async def stop(self) -> None:
         if self._task is not None:
+            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+            self._stopping = True
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         await self._try("views", self._views.show_recent)
-        while True:
+        while not self._stopping:
             started = time.monotonic()
             await self.tick()
             rest = REST * (time.monotonic() - started)

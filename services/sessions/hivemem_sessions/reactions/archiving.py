@@ -31,14 +31,18 @@ class Archiver:
         self._keep = keep
         self._waiting: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue(WAITING)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
         ledger.on_commit(self._committed)
 
     async def start(self, client: Client) -> None:
         del client
+        self._stopping = False
         self._task = asyncio.create_task(self._run(), name="hivemem-archiver")
 
     async def stop(self) -> None:
         if self._task is not None:
+            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+            self._stopping = True
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -53,7 +57,7 @@ class Archiver:
                     self._waiting.put_nowait((committed.stamp.tenant, committed.stamp.id, position - self._keep))
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping:
             tenant, id, position = await self._waiting.get()
             try:
                 await self._freeze_through_position(tenant, id, position)

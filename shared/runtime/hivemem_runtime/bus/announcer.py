@@ -63,7 +63,7 @@ class Announcer:
         self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stopping = self._ended = False
         self.published = 0
         ledger.on_commit(self._committed)
 
@@ -72,7 +72,7 @@ class Announcer:
         self._left += len(self._queue)
         self._queue.clear()
         self._out.clear()
-        self._stopping = False
+        self._stopping = self._ended = False
         self._publisher = Publisher(client)
         self._task = asyncio.create_task(self._run(), name="hivemem-announcer")
 
@@ -82,6 +82,8 @@ class Announcer:
         self._wake.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=timeout_seconds)
+            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+            self._ended = True
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -134,7 +136,7 @@ class Announcer:
 
     async def _run(self) -> None:
         swept, failures = 0.0, 0
-        while not (self._stopping and not self._queue):
+        while not self._ended and not (self._stopping and not self._queue):
             try:
                 if self._wanted:
                     await self._flush_wanted()

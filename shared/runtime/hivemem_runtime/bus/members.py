@@ -90,6 +90,7 @@ class Members:
 
     async def leave(self) -> None:
         """Say goodbye, so that the others need not wait for the silence."""
+        # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
         self._present = False
         if self._task is not None:
             self._task.cancel()
@@ -107,7 +108,7 @@ class Members:
     async def _live(self) -> None:
         tick = self._ttl_seconds / 6
         beat = True
-        while True:
+        while self._present:
             slept = now()
             await asyncio.sleep(tick)
             woke = now()

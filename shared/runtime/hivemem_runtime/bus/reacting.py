@@ -218,7 +218,7 @@ class Reacting:
 
     async def _renew(self, left: dict[int, _Item]) -> None:
         """Tell the server that we are still at it, so that nobody else gets the same."""
-        while True:
+        while left:
             await asyncio.sleep(self._renew_seconds)
             for item in list(left.values()):
                 with suppress(nats.errors.Error):
