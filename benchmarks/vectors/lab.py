@@ -24,6 +24,9 @@ POLL_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 400.0
 NAMESPACES: Final = 100
 
+ON_SERVER: Final = "sqlite+server"
+"""The ledger on SQLite and the index on a Qdrant server: how the index alone compares."""
+
 How = Literal["given", "offline"]
 """Where embeddings come from: an endpoint that has them already, or the model in the worker."""
 
@@ -36,7 +39,7 @@ def namespace(number: int) -> str:
 class HivememContender:
     """A fleet with a memory worker, and a vectors worker that is started in one way or the other."""
 
-    name: Store
+    name: str
     fleet: Fleet
     hive: hivemem.Hive
     workers: Mapping[How, ProcessServer]
@@ -82,6 +85,9 @@ class Lab:
     results: Results
     corpus: Corpus
     hivemem: dict[Store, HivememContender]
+    on_server: HivememContender | None
+    """SQLite with a Qdrant server, where SQLite is measured."""
+
     peer: LangGraphContender
 
     @property
@@ -89,8 +95,12 @@ class Lab:
         return {store: contender.fleet for store, contender in self.hivemem.items()}
 
     @property
+    def fillers(self) -> list[HivememContender]:
+        return [*self.hivemem.values(), *([] if self.on_server is None else [self.on_server])]
+
+    @property
     def everybody(self) -> list[HivememContender | LangGraphContender]:
-        return [*self.hivemem.values(), self.peer]
+        return [*self.fillers, self.peer]
 
 
 @asynccontextmanager
@@ -105,23 +115,27 @@ async def open_lab(directory: Path, stores: Sequence[Store], results: Results) -
             "HIVEMEM_EMBEDDER_MODEL": MODEL,
             "HIVEMEM_EMBEDDER_DIMENSION": str(DIMENSION),
         }
-        contenders: dict[Store, HivememContender] = {}
-        for store in stores:
-            fleet = stack.enter_context(running_fleet(directory / store, store, "memory"))
-            qdrant = stack.enter_context(packaged_qdrant(directory / "qdrant")) if store == "mongo" else None
+
+        async def contender(name: str, store: Store, *, server: bool) -> HivememContender:
+            folder = directory / name
+            fleet = stack.enter_context(running_fleet(folder, store, "memory"))
+            qdrant = stack.enter_context(packaged_qdrant(folder / "qdrant")) if server else None
             settings = {**fleet.settings, **(_on_server(qdrant) if qdrant else {})}
             workers: dict[How, ProcessServer] = {
-                "given": worker_process(directory / store / "given", "vectors", {**settings, **given}),
-                "offline": worker_process(directory / store / "offline", "vectors", settings),
+                "given": worker_process(folder / "given", "vectors", {**settings, **given}),
+                "offline": worker_process(folder / "offline", "vectors", settings),
             }
             for worker in workers.values():
                 stack.callback(worker.stop)
             connecting = hivemem.connect(fleet.url, agent=AGENT, timeout_seconds=TIMEOUT_SECONDS)
             hive = await stack.enter_async_context(connecting)
-            contenders[store] = HivememContender(store, fleet, hive, workers, qdrant)
+            return HivememContender(name, fleet, hive, workers, qdrant)
+
+        contenders = {store: await contender(store, store, server=store == "mongo") for store in stores}
+        on_server = await contender(ON_SERVER, "sqlite", server=True) if "sqlite" in stores else None
         peer = await LangGraphContender.open(directory, corpus)
         stack.push_async_callback(peer.close)
-        yield Lab(sizes, results, corpus, contenders, peer)
+        yield Lab(sizes, results, corpus, contenders, on_server, peer)
 
 
 def _on_server(qdrant: ProcessServer) -> dict[str, str]:

@@ -14,7 +14,7 @@ async def run(lab: Lab) -> None:
     questions = lab.corpus.questions[: lab.sizes.compared]
     of_questions = unit_rows(lab.corpus.of_questions[: lab.sizes.compared])
     wanted = [{str(number) for number in nearest(rows @ question, FOUND)} for question in of_questions]
-    for contender in lab.hivemem.values():
+    for contender in lab.fillers:
         await contender.use("offline")
         shares: list[float] = []
         for question, exact in zip(questions, wanted, strict=True):

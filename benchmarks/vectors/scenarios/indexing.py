@@ -11,7 +11,7 @@ async def run(lab: Lab) -> None:
     """Once: what is written here is what all others search."""
     count = lab.sizes.memories
     batches = [list(range(first, min(first + BATCH, count))) for first in range(0, count, BATCH)]
-    for contender in lab.hivemem.values():
+    for contender in lab.fillers:
         await contender.use(None)
         for batch in batches:
             await contender.put_batch(lab.corpus, batch)

@@ -18,7 +18,7 @@ WARM_UP = 10
 
 async def run(lab: Lab) -> None:
     chance = random.Random(5)  # noqa: S311  # which questions, the same for all
-    for contender in lab.hivemem.values():
+    for contender in lab.fillers:
         await contender.use("offline")
     await at_rest()
     for contender in lab.everybody:
