@@ -34,11 +34,12 @@ from hivemem_vectors.adapters.edge.filters import edge_filter
 from hivemem_vectors.adapters.edge.wire import points_of
 from hivemem_vectors.adapters.merging import DENSE, SPARSE, Found
 
-SEARCH_CANDIDATES: Final = 256
+SEARCH_CANDIDATES: Final = 768
+"""All of a large tenant is in one graph: with so many, and one built as well as that, ten of ten nearest are found."""
 
 _GLOBAL_LINKS: Final = 0
 _TENANT_LINKS: Final = 16
-_BUILD_CANDIDATES: Final = 128
+_BUILD_CANDIDATES: Final = 200
 _FULL_SCAN_KILOBYTES: Final = 10_000
 _EXACTLY: Final = SearchParams(exact=True)
 _BY_GRAPH: Final = SearchParams(hnsw_ef=SEARCH_CANDIDATES)
