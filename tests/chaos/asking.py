@@ -21,11 +21,13 @@ Answer = dict[str, Any]
 
 
 class Refused(Exception):
-    """The fleet's final no, under the error's `name`; or no answer at all for longer than any server was away."""
+    """The fleet's final no, under the error's `name`; or no answer at all for longer than any server was away. `tries`
+    is how often it was asked: of those before nobody knows what became."""
 
-    def __init__(self, detail: str, name: str = "") -> None:
+    def __init__(self, detail: str, name: str = "", tries: int = 1) -> None:
         super().__init__(detail)
         self.name = name
+        self.tries = tries
 
 
 async def connect(url: str) -> Client:
@@ -62,7 +64,9 @@ class Asking:
         data = orjson.dumps(body)
         headers = {"Nats-Msg-Id": id} if id else None
         failure = "no answer"
+        tries = 0
         while loop.time() < deadline:
+            tries += 1
             try:
                 reply = await self.client.request(subject, data, timeout=seconds, headers=headers)
             except (TimeoutError, nats.errors.Error, OSError) as error:
@@ -73,7 +77,7 @@ class Asking:
                 if fault is None:
                     return answer
                 if "name" in fault and not fault["retryable"]:
-                    raise Refused(f"{subject} {id}: {fault['name']}: {fault['detail']}", fault["name"])
+                    raise Refused(f"{subject} {id}: {fault['name']}: {fault['detail']}", fault["name"], tries)
                 failure = str(fault)
             await asyncio.sleep(_PAUSE_SECONDS)  # as any agent does before it asks again
         raise Refused(f"{subject} {id}: {PATIENCE_SECONDS:.0f} s without success, at last {failure}")

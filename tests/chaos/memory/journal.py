@@ -36,6 +36,10 @@ class Journal(journal.Journal):
     refusals: list[Refusal] = field(default_factory=list[Refusal])
     grants: list[Grant] = field(default_factory=list[Grant])
     erased: list[Erased] = field(default_factory=list[Erased])
+    unsure: set[str] = field(default_factory=set[str])
+    """Ids of writes that were refused when they were sent again, after a worker had died over them: what it had sent
+    to MongoDB may be carried out behind that."""
+
     late: set[str] = field(default_factory=set[str])
     """Ids of durable commands that an erasure overtook: each may have been done before it, or refused after it."""
 

@@ -40,7 +40,7 @@ async def verify(client: Client, journal: Journal, seed: int, *, skewed: bool = 
     held = await _histories(asking, journal, told)
     sent = _by_what_they_write(journal.sent)
     for each, versions in held.items():
-        found += check_versions(each, versions, sent[each])
+        found += check_versions(each, versions, sent[each], journal.unsure)
         found += check_feed(each, versions, told.get(each, []), sent[each])
     found += check_late(journal, told, await read_dead_letters(client))
     lease = leases.pop(GUARDED, [])

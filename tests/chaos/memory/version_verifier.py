@@ -1,7 +1,7 @@
 """The history of one memory against the writes that were sent to it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, cast
 
@@ -10,14 +10,18 @@ from .held import Body
 from .writing import place
 
 
-def check_versions(where: tuple[str, str], versions: Sequence[Body], sent: Sequence[Sent]) -> Iterator[str]:
-    """Every write once, as it was answered, each writer's in their order, and the values are what they make."""
+def check_versions(
+    where: tuple[str, str], versions: Sequence[Body], sent: Sequence[Sent], unsure: Set[str]
+) -> Iterator[str]:
+    """Every write once, as it was answered, each writer's in their order, and the values are what they make; those
+    that are `unsure` at most once."""
     name = place(*where)
     yield from _check_row(name, versions)
     waiting: dict[str, list[Sent]] = defaultdict(list)
     for each in sent:
         waiting[each.id].append(each)
     reached: dict[str, int] = defaultdict(int)
+    left = set(unsure)
     before: Body | None = None
     value: Any = None
     for version in versions:
@@ -30,10 +34,13 @@ def check_versions(where: tuple[str, str], versions: Sequence[Body], sent: Seque
             value = _folded(value, each)
             yield from _check_write(name, each, version, before)
             yield from _check_value(name, each, version, value)
+        elif id in left:
+            left.remove(id)
+            value = version["value"]
         else:
             yield f"{name}: version {number} is {id}, which nobody sent, or which is there already"
         before = version
-    for each in (each for left in waiting.values() for each in left):
+    for each in (each for some in waiting.values() for each in some):
         if not _was_erased(each, versions):
             yield f"{name}: {each.id} was acknowledged with {each.answer} and is not there"
 

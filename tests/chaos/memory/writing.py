@@ -54,8 +54,10 @@ class Writer:
         sent = self._note(kind, body, self.next_id())
         try:
             sent.answer = await self.asking.request(kind, body, sent.id)
-        except Refused:
+        except Refused as refused:
             self.journal.sent.remove(sent)
+            if refused.tries > 1:
+                self.journal.unsure.add(sent.id)
             raise
         if repeats:
             await self._maybe_repeat(sent)
