@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.exact import best_of_chunks, cosines, nearest, unit_rows
+from hivemem_vectors.decisions.exact import cosines, nearest, unit_rows
 
 
 def test_rows_get_length_one_and_zeros_stay() -> None:
@@ -25,9 +25,3 @@ def test_the_nearest_are_those_of_a_full_sort(scores: list[int], top_k: int) -> 
     found = nearest(np.array(scores, np.float32), top_k)
 
     assert found == sorted(range(len(scores)), key=lambda at: (-scores[at], at))[:top_k]
-
-
-def test_a_memory_is_as_near_as_its_nearest_chunk() -> None:
-    scores = np.array([0.25, 0.75, -1.0], np.float32)
-
-    assert best_of_chunks(scores, ["a", "a", "b"]) == {"a": 0.75, "b": -1.0}

@@ -9,9 +9,7 @@ from hivemem_vectors.decisions.fusion import (
     Scores,
     Weights,
     dense_score,
-    fused,
     keyword_shares,
-    ranked,
     recency,
     score,
 )
@@ -77,11 +75,3 @@ def test_shares_are_from_0_to_1_in_the_order_of_the_scores(
     assert all(0 <= share <= 1 and math.isfinite(share) for share in shares.values())
     by_score = sorted(scores, key=lambda id: scores[id])
     assert all(shares[low] <= shares[high] for low, high in pairwise(by_score))
-
-
-def test_what_only_one_side_found_is_there_with_that_side() -> None:
-    assert fused({"a": 0.5}, {"b": 1.0}, 0.8) == pytest.approx({"a": 0.4, "b": 0.2})
-
-
-def test_equals_are_ranked_by_id() -> None:
-    assert ranked({"c": 0.5, "a": 0.5, "b": 0.9}, 2) == [("b", 0.9), ("a", 0.5)]

@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
 from hivemem_vectors.decisions.exact import cosines
-from hivemem_vectors.decisions.fusion import fused, keyword_shares, ranked
+from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keyword_shares, score
 from hivemem_vectors.decisions.sparse import Idf, document, keyword_scores, query
 
 SET: Final = Path(__file__).parent / "retrieval"
@@ -51,7 +51,8 @@ class Sides:
         for at, question in enumerate(self.questions):
             if kind in (None, question["kind"]):
                 answers = set(question["answers"])
-                top = [id for id, _ in ranked(ranking(at), 10)]
+                near = ranking(at)
+                top = sorted(near, key=lambda id: (-near[id], id))[:10]
                 recalls.append(len(answers & set(top[:5])) / len(answers))
                 gains.append(_ndcg(top, answers))
         return Quality(float(np.mean(recalls)), float(np.mean(gains)))
@@ -63,7 +64,11 @@ class Sides:
         return self.keywords[at]
 
     def by_both(self, at: int) -> Mapping[str, float]:
-        return fused(self.dense[at], self.shares[at])
+        shares, weights = self.shares[at], Weights()
+        return {
+            id: score(Scores(dense_score(near), shares.get(id, 0.0), 0.0, 0.0), weights)
+            for id, near in self.dense[at].items()
+        }
 
 
 def _ndcg(top: list[str], answers: set[str]) -> float:

@@ -1,8 +1,6 @@
 """Exact nearest neighbours by comparing with everything: for the mirror, when there is no index, and as the measure of
 what an index finds."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from hivemem_vectors.ports import Embeddings, Vector
@@ -30,12 +28,3 @@ def nearest(scores: Vector, top_k: int) -> list[int]:
     candidates = np.flatnonzero(scores >= least)
     order = np.argsort(-scores[candidates], kind="stable")[:top_k]
     return [int(at) for at in candidates[order]]
-
-
-def best_of_chunks(scores: Vector, owners: Sequence[str]) -> dict[str, float]:
-    """A memory is as near as the nearest of its chunks."""
-    best: dict[str, float] = {}
-    for owner, chunk_score in zip(owners, scores.tolist(), strict=True):
-        if chunk_score > best.get(owner, -2.0):
-            best[owner] = chunk_score
-    return best

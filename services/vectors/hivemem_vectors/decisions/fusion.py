@@ -66,17 +66,3 @@ def score(scores: Scores, weights: Weights) -> float:
     total = weights.relevance + weights.recency + weights.importance
     weighted = weights.relevance * relevance + weights.recency * scores.recency + weights.importance * scores.importance
     return weighted / total
-
-
-def fused(cosines: Mapping[str, float], shares: Mapping[str, float], dense: float = DENSE_SHARE) -> dict[str, float]:
-    """The relevance of everything that either side found; what a side did not find has 0 of it. `shares` are those
-    of the keywords."""
-    return {
-        id: dense * dense_score(cosines.get(id, 0.0)) + (1 - dense) * shares.get(id, 0.0)
-        for id in cosines.keys() | shares.keys()
-    }
-
-
-def ranked(scores: Mapping[str, float], top_k: int) -> list[tuple[str, float]]:
-    """The best ones, best first; of equals the one whose id sorts first, so that an answer can be had again."""
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:top_k]
