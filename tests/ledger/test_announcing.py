@@ -173,8 +173,11 @@ async def test_what_was_committed_since_a_moment_is_due_again(
     await nothing_due(other)
     ledger.announced("note", TENANT, "new", 2)
 
-    await ledger.announce_again(since)
+    mark = FeedMark("created", "2-b", 0, "", begins=since)
+    ledger.note_feed(FeedMark("created", "1-a", 7, "seven"))
+    await ledger.announce_again(mark)
 
+    assert await other.feed_mark() == mark
     assert sorted(await _due(other)) == [("note", "erased", 0, 3), ("note", "new", 0, 2)]
     await other.commit(edit("new"))
     await ledger.commit(edit("new"))

@@ -134,13 +134,15 @@ class FeedMark(NamedTuple):
     """How far the feed is known to hold what this ledger's marks call announced.
 
     `stream` is when the stream was created, `epoch` its epoch, `message` the id of the message at `sequence`. What was
-    committed before `begins` had left the feed by age or size when the ledger was last announced again."""
+    committed before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is a
+    name that was made for the ledger, so that its changes are told from those of another one on the same feed."""
 
     stream: str
     epoch: str
     sequence: int
     message: str
     begins: int = 0
+    ledger: str = ""
 
     @property
     def epoch_number(self) -> int:
@@ -330,10 +332,10 @@ class Ledger(Protocol):
         """Return the newest feed mark that is durable; None before anything was told."""
         ...
 
-    async def announce_again(self, since: int) -> None:
-        """Make every key due from its first version that was committed at or after `since`, and forget what is noted.
-
-        For a feed that lost messages: whoever announces then leaves out what the feed still holds."""
+    async def announce_again(self, mark: FeedMark) -> None:
+        """Make every key due from its first version that was committed since `mark.begins`, forget all other marks that
+        are noted, and then make this one durable. For a feed that lost messages: whoever announces then leaves out what
+        it still holds."""
         ...
 
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:

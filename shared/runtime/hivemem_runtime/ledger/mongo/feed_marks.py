@@ -19,20 +19,13 @@ _OLDER: Final[Document] = {
 
 async def write_feed_mark(bench: Workbench, mark: FeedMark) -> None:
     """Keep the newest mark of all workers of the service; see `FeedMark.replaces`."""
-    fields: dict[str, Any] = {**mark._asdict(), "number": mark.epoch_number}
     newer = {
         "$let": {
             "vars": {"number": mark.epoch_number, "sequence": mark.sequence},
-            "in": {"$cond": [_OLDER, {"$literal": fields}, {}]},
+            "in": {"$cond": [_OLDER, {"$literal": _fields(mark)}, {}]},
         }
     }
-    update: Document = {
-        "q": {"_id": _identity(bench)},
-        "u": [{"$replaceWith": {"$mergeObjects": ["$$ROOT", newer]}}],
-        "upsert": True,
-    }
-    with translated():
-        await bench.database.command({"update": META, "updates": [update], "writeConcern": MAJORITY})
+    await _update(bench, [{"$replaceWith": {"$mergeObjects": ["$$ROOT", newer]}}])
 
 
 async def read_feed_mark(bench: Workbench) -> FeedMark | None:
@@ -41,15 +34,28 @@ async def read_feed_mark(bench: Workbench) -> FeedMark | None:
     return FeedMark(*(found[0][name] for name in FeedMark._fields)) if found else None
 
 
-async def announce_again(bench: Workbench, since: int) -> None:
+async def announce_again(bench: Workbench, mark: FeedMark) -> None:
     """To be run between two batches; every key is changed by itself, and doing it twice does no harm."""
     bench.marks.clear()
     bench.feed = None
     operations = bench.operations()
     for entity in _announced(bench):
-        operations.update_many(heads_of(entity.name), {"at": {"$gte": since}}, {"$set": {"announced": 0, "due": True}})
+        operations.update_many(
+            heads_of(entity.name), {"at": {"$gte": mark.begins}}, {"$set": {"announced": 0, "due": True}}
+        )
     await bench.write(operations)
     bench.cache.clear()
+    await _update(bench, {"$set": _fields(mark)})
+
+
+async def _update(bench: Workbench, changes: Document | list[Document]) -> None:
+    update: Document = {"q": {"_id": _identity(bench)}, "u": changes, "upsert": True}
+    with translated():
+        await bench.database.command({"update": META, "updates": [update], "writeConcern": MAJORITY})
+
+
+def _fields(mark: FeedMark) -> dict[str, Any]:
+    return {**mark._asdict(), "number": mark.epoch_number}
 
 
 def _announced(bench: Workbench) -> list[AnyEntity]:

@@ -246,9 +246,9 @@ class MongoLedger:
     async def feed_mark(self) -> FeedMark | None:
         return await read_feed_mark(self._open.bench)
 
-    async def announce_again(self, since: int) -> None:
+    async def announce_again(self, mark: FeedMark) -> None:
         opened = self._open
-        await opened.committer.alone(lambda: announce_again(opened.bench, since))
+        await opened.committer.alone(lambda: announce_again(opened.bench, mark))
 
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
         return await explain_query(self._database, entity, entity.index_by_name[index], query)

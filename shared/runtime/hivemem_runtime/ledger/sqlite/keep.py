@@ -26,16 +26,21 @@ def read_feed_mark(connection: sqlite3.Connection) -> FeedMark | None:
     return None if row is None else FeedMark(*orjson.loads(row[0]))
 
 
-def announce_again(context: Context, tables: Iterable[Table], since: int) -> None:
+def announce_again(context: Context, tables: Iterable[Table], mark: FeedMark) -> None:
     for table in tables:
         if table.entity.history:
-            context.connection.execute(f"UPDATE {table.name}_heads SET announced = 0 WHERE at >= ?", (since,))
+            context.connection.execute(f"UPDATE {table.name}_heads SET announced = 0 WHERE at >= ?", (mark.begins,))
     context.cache.clear()
+    _write_feed_mark(context, mark)
+
+
+def _write_feed_mark(context: Context, mark: FeedMark) -> None:
+    context.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_FEED, orjson.dumps(tuple(mark))))
 
 
 def write_marks(context: Context, feed: FeedMark | None, marks: Mapping[HeadKey, int]) -> None:
     if feed is not None and feed.replaces(read_feed_mark(context.connection)):
-        context.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_FEED, orjson.dumps(tuple(feed))))
+        _write_feed_mark(context, feed)
     for (entity, tenant, id), version in marks.items():
         context.connection.execute(
             f"UPDATE {entity}_heads SET announced = ? WHERE tenant = ? AND id = ? AND announced < ?",

@@ -293,10 +293,10 @@ class SqliteLedger:
     async def feed_mark(self) -> FeedMark | None:
         return self._read(read_feed_mark)
 
-    async def announce_again(self, since: int) -> None:
+    async def announce_again(self, mark: FeedMark) -> None:
         self._feed = None
         self._open_writer().marks.clear()
-        await self._run(lambda context: announce_again(context, self._tables.values(), since))
+        await self._run(lambda context: announce_again(context, self._tables.values(), mark))
 
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
         declared = entity.index_by_name[index]
