@@ -100,7 +100,6 @@ class NatsServer:
         if _answers(self._port):
             raise ServerFailed(f"port {self._port} is taken: choose another with --nats-port, or 0 for any free one")
         self._write_configuration()
-        self._forget_indexes()
         await self._launch(binary)
         self._watch = asyncio.create_task(self._keep_alive(binary), name="hivemem-nats")
 
@@ -134,10 +133,11 @@ class NatsServer:
     def _forget_indexes(self) -> None:
         """Have the server read every block of its streams: with the index of an orderly stop it trusts them unread, and
         damage on the disk would come to light one message at a time."""
-        for index in self._directory.glob("jetstream/*/streams/*/msgs/index.db"):
+        for index in (self._directory / "jetstream").rglob("msgs/index.db"):
             index.unlink(missing_ok=True)
 
     async def _launch(self, binary: Path) -> None:
+        self._forget_indexes()
         log_file = self._directory / "server.log"
         with log_file.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220  # it returns at once
