@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
-from typing import Final, cast
+from typing import Final
 
 import hivemem
 from hivemem_testing.process import ProcessServer
@@ -16,10 +16,10 @@ from ...embedded.up import lives
 from ..asking import TENANT, connect
 from ..fleet import Fleet
 from ..rest import SWEPT_SECONDS
-from ..strikes.cuts import Folder, Ledger, copy_files, copy_folder
+from ..strikes.cuts import Folder, copy_files, copy_folder
 from .follower import Follower
 from .journal import Journal
-from .kinds import LONGEST_AGE_SECONDS, Kind, Plan, Victim
+from .kinds import LONGEST_AGE_SECONDS, Kind, Place, Plan, Victim
 from .load import Load
 from .verifier import Verifier
 
@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.01
 _GONE_SECONDS: Final = 15.0
 
 
-async def run(fleet: Fleet, directory: Path, plan: Plan, seed: int) -> None:
+async def run(fleet: Fleet, directory: Path, plan: Plan) -> None:
     """Stops at the first cut after which something is wrong."""
     async with AsyncExitStack() as stack:
         client = await connect(fleet.nats_url)
@@ -46,7 +46,7 @@ async def run(fleet: Fleet, directory: Path, plan: Plan, seed: int) -> None:
             stack.push_async_callback(follower.stop)
             follower.start()
         verifier = Verifier(client, hive, journal, followers)
-        choice = Random(f"{seed}/{plan.name}")
+        choice = Random(f"{plan.seed}/{plan.name}")
         cutter = Cutter(fleet.workers[0], directory, journal, load, choice)
         done: list[str] = []
         for number, kind in enumerate(plan.kinds, 1):
@@ -59,7 +59,7 @@ async def run(fleet: Fleet, directory: Path, plan: Plan, seed: int) -> None:
             if not findings and last:
                 await asyncio.sleep(SWEPT_SECONDS)  # a twin may come as late as this
                 findings = await verifier.verify()
-            assert not findings, _report(findings, done, followers, seed)
+            assert not findings, _report(findings, done, followers, plan.seed)
         errors = sum(len(follower.errors) for follower in followers)
         print(f"{journal.summary()}; {errors} FeedErrors", *done, sep="\n")  # noqa: T201 - shown with -s
 
@@ -121,9 +121,9 @@ class Cutter:
         """Of JetStream's folder as it is while it runs, or frozen; of a ledger always frozen, so that it is whole."""
         if kind.copied is None:
             return ""
-        frozen = kind.copied != "jetstream" or self._choice.random() < 0.5
-        if kind.copied != "jetstream":
-            self._kept = self._journal.acknowledged_by(cast("Ledger", kind.copied))
+        frozen = kind.ledger is not None or self._choice.random() < 0.5
+        if kind.ledger is not None:
+            self._kept = self._journal.acknowledged_by(kind.ledger)
         await asyncio.to_thread(self._copy_now, kind, frozen=frozen)
         return "copied frozen" if frozen else "copied running"
 
@@ -133,10 +133,10 @@ class Cutter:
             self._up.pause()
             os.kill(server, signal.SIGSTOP)
         try:
-            if kind.copied == "jetstream":
+            if kind.ledger is None:
                 copy_folder(self._folder.jetstream, self._copy)
             else:
-                copy_files(self._folder.ledger(cast("Ledger", kind.copied)), self._copy)
+                copy_files(self._folder.ledger(kind.ledger), self._copy)
         finally:
             if frozen:
                 os.kill(server, signal.SIGCONT)
@@ -145,16 +145,16 @@ class Cutter:
     def _strike(self, kind: Kind, victim: Victim) -> str:
         server = self._server_pid()
         if victim == "nats-server":
-            self._up.pause()  # or it would start the server again before the state is laid
+            self._up.pause()  # or it would start the server again before the damage is done
             os.kill(server, signal.SIGKILL)
         elif victim == "fleet":
             self._up.kill()
         else:
             self._up.stop()
         self._wait_until_gone(server)
-        what = kind.lay(self._folder, self._copy, self._choice)
-        if kind.copied in ("sessions", "memory"):
-            self._journal.put_back(cast("Ledger", kind.copied), self._kept)
+        what = kind.damage(Place(self._folder, self._copy, self._choice))
+        if kind.ledger is not None:
+            self._journal.put_back(kind.ledger, self._kept)
         if victim == "nats-server":
             self._up.resume()
         else:

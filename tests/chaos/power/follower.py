@@ -88,7 +88,7 @@ class Follower:
         self.findings.append(f"reader {self.name}: {what}")
 
     def compare(self, expected: Mapping[Address, Versions]) -> Iterator[str]:
-        """What it lacks, what it was told otherwise, and what it was told in this life and never was."""
+        """Missing versions, versions with other content than in the ledger, and versions that it does not have."""
         for address, versions in expected.items():
             if self.prefix in (None, address[0]):
                 for what in self._differences(address, versions):
@@ -119,7 +119,7 @@ def _first(told: Mapping[int, Told], versions: Sequence[int]) -> str:
 
 
 def identity_of(change: hivemem.Received) -> str:
-    """An event by its id, a change of a memory by its message id, that of a session by what happened."""
+    """An event's id, the operation of a session's change, and the message id of every other change."""
     if change.entity == "event" and isinstance(change.value, dict):
         return str(change.value["event_id"])
     return change.operation if change.entity in GROWING else str(change.cause)

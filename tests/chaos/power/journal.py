@@ -19,7 +19,7 @@ class Journal(journal.Journal):
         return {sent.id for sent in self.sent if ledger_of(sent) == ledger and sent.answer is not None}
 
     def put_back(self, ledger: Ledger, kept: set[str]) -> None:
-        """What was not acknowledged yet when the copy was made may be there or not."""
+        """Writes that were under way when the copy was made may be in it or not."""
         self.unsure |= {sent.id for sent in self.sent if ledger_of(sent) == ledger} - kept
 
 

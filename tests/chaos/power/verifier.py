@@ -20,7 +20,7 @@ from .journal import Journal
 from .load import BULK, BULK_EVENTS, KEYS, NAMESPACE, SESSIONS, bulk_id
 
 COMPLETE_SECONDS: Final = 25.0
-"""How long the feed may take until it tells all that the ledger has, and a reader until it has heard it."""
+"""The longest time until every reader has heard every version of the ledger."""
 _POLL_SECONDS: Final = 0.1
 
 Expected = dict[Address, Versions]
@@ -101,7 +101,7 @@ class Verifier:
 
 
 async def _compared(followers: Sequence[Follower], expected: Expected) -> list[str]:
-    """Nothing as soon as all have heard all that there is."""
+    """The differences that are left when the time is over."""
     until = time.monotonic() + COMPLETE_SECONDS
     found = [what for follower in followers for what in follower.compare(expected)]
     while found and time.monotonic() < until:
