@@ -5,7 +5,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed_reading import EPOCH, FeedReading
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.streams import declare
 
@@ -55,3 +55,36 @@ async def test_what_waits_for_a_consumer_is_counted(client: Client) -> None:
     assert await feed.waiting("c") == 2
     with pytest.raises(Unavailable):
         await feed.waiting("nobody")
+
+
+async def test_an_epoch_makes_another_identity(client: Client) -> None:
+    feed = FeedReading(client)
+    await change(client, "a", 1)
+    before = await feed.state()
+    info = await ask(client, f"STREAM.INFO.{CHANGES}")
+    config = info["config"] | {"metadata": {**info["config"].get("metadata", {}), EPOCH: "e2"}}
+    await ask(client, f"STREAM.UPDATE.{CHANGES}", config)
+    assert await feed.state() == (f"{before.identity}/e2", 1)
+
+
+async def test_a_message_is_known_by_its_sequence_and_its_time(client: Client) -> None:
+    feed = FeedReading(client)
+    await change(client, "a", 1)
+    stored = await feed.last(ITEMS)
+    assert stored is not None
+    assert await feed.holds(1, stored.stored_at)
+    assert not await feed.holds(1, stored.stored_at + 1)
+    assert not await feed.holds(2, stored.stored_at)
+
+
+async def test_a_message_that_is_no_change_is_read_as_none(client: Client) -> None:
+    feed = FeedReading(client)
+    await change(client, "a", 1)
+    await client.request("hive.chg.acme.item.a", b"nonsense", timeout=10)
+    first, second = await feed.next(ITEMS, 0), await feed.next(ITEMS, 1)
+    assert first is not None
+    assert second is not None
+    told = first.change()
+    assert told is not None
+    assert (told.entity, told.version) == ("item", 1)
+    assert second.change() is None

@@ -2,21 +2,48 @@
 
 import base64
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import structlog
 from nats.aio.client import Client
+from pydantic import ValidationError
 
+from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 
+log = structlog.get_logger("hivemem.bus")
+
 NO_MESSAGE: Final = 10037
 RETRY_AFTER_MS: Final = 1_000
+EPOCH: Final = "hivemem-epoch"
+"""The key in the stream's metadata. Its value changes each time the fleet finds that the feed has lost messages."""
+
+
+class FeedState(NamedTuple):
+    """The identity is the stream's creation time and epoch. A sequence of another identity names another message."""
+
+    identity: str
+    last_sequence: int
 
 
 class StoredChange(NamedTuple):
+    """A message in the stream. `stored_at` is in microseconds since 1970."""
+
     sequence: int
     data: bytes
+    stored_at: int
+
+    def change(self) -> Change | None:
+        """Return the change in the message, or None if it holds no change that a worker wrote."""
+        try:
+            return Change.model_validate_json(self.data)
+        except ValidationError:
+            log.warning("a message of the feed is no change", sequence=self.sequence)
+            return None
 
 
 class FeedReading:
@@ -25,13 +52,23 @@ class FeedReading:
     def __init__(self, client: Client) -> None:
         self._client = client
 
+    async def state(self) -> FeedState:
+        info = await self._ask(f"STREAM.INFO.{CHANGES}")
+        epoch = info["config"].get("metadata", {}).get(EPOCH)
+        identity = info["created"] if epoch is None else f"{info['created']}/{epoch}"
+        return FeedState(identity, int(info["state"]["last_seq"]))
+
     async def identity(self) -> str:
-        """When the stream was created: sequences of one that was made again begin anew."""
-        return str((await self._ask(f"STREAM.INFO.{CHANGES}"))["created"])
+        return (await self.state()).identity
 
     async def last_sequence(self) -> int:
         """Of the newest message, whatever its subject."""
-        return int((await self._ask(f"STREAM.INFO.{CHANGES}"))["state"]["last_seq"])
+        return (await self.state()).last_sequence
+
+    async def holds(self, sequence: int, stored_at: int) -> bool:
+        """Return whether the stream still holds the message of this sequence and time, and so every one before it."""
+        message = await self._get({"seq": sequence})
+        return message is not None and message.stored_at == stored_at
 
     async def next(self, subject: str, after: int) -> StoredChange | None:
         """The first message behind a sequence whose subject matches."""
@@ -56,7 +93,8 @@ class FeedReading:
         if not answer:
             return None
         message = answer["message"]
-        return StoredChange(int(message["seq"]), base64.b64decode(message.get("data", "")))
+        stored_at = microseconds_from_time(datetime.fromisoformat(message["time"]))
+        return StoredChange(int(message["seq"]), base64.b64decode(message.get("data", "")), stored_at)
 
     async def _ask(
         self, subject: str, body: Mapping[str, str | int] | None = None, *, unless: int | None = None
