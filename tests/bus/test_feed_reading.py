@@ -88,3 +88,16 @@ async def test_a_message_that_is_no_change_is_read_as_none(client: Client) -> No
     assert told is not None
     assert (told.entity, told.version) == ("item", 1)
     assert second.change() is None
+
+
+async def test_a_consumer_that_is_ahead_of_the_feed_does_not_count(client: Client) -> None:
+    """The feed has lost its tail, and the consumer's own state was kept."""
+    feed = FeedReading(client)
+    config = {"name": "c", "durable_name": "c", "filter_subject": ITEMS, "ack_policy": "explicit"}
+    config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": 3}
+    await ask(client, f"CONSUMER.CREATE.{CHANGES}.c", {"stream_name": CHANGES, "config": config})
+    await change(client, "a", 1)
+    with pytest.raises(Unavailable):
+        await feed.acknowledged("c")
+    await change(client, "a", 2)
+    assert await feed.acknowledged("c") == 2

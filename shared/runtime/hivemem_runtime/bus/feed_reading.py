@@ -84,8 +84,17 @@ class FeedReading:
         return int(info["num_pending"]) + int(info["num_ack_pending"])
 
     async def acknowledged(self, consumer: str) -> int:
-        """Through which sequence a consumer has acknowledged all that it gets."""
-        return int((await self._ask(f"CONSUMER.INFO.{CHANGES}.{consumer}"))["ack_floor"]["stream_seq"])
+        """Return the sequence through which a consumer has acknowledged everything that matches its filters.
+
+        Raises `Unavailable` for a sequence beyond the feed's end: the feed has lost its tail, and the messages of the
+        lower sequences may be others by now.
+        """
+        floor = int((await self._ask(f"CONSUMER.INFO.{CHANGES}.{consumer}"))["ack_floor"]["stream_seq"])
+        end = await self.last_sequence()
+        if floor > end:
+            detail = f"the feed ends at {end}, and {consumer} has acknowledged {floor}"
+            raise Unavailable(detail, retry_after_ms=RETRY_AFTER_MS)
+        return floor
 
     async def _get(self, wanted: Mapping[str, str | int]) -> StoredChange | None:
         # Not a direct read, which a replica that lags behind may answer.
