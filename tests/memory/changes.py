@@ -1,5 +1,6 @@
 """Changes of another service, told as that service tells them."""
 
+import uuid
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,6 +8,7 @@ import orjson
 from nats.aio.client import Client
 
 from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import Address, change_subject
 
 
@@ -21,8 +23,9 @@ async def tell_session(
     actor: str = "owner",
     cause: str | None = "m1",
     at: datetime | None = None,
+    again: bool = False,
 ) -> None:
-    """A change of a session, on the feed when this returns."""
+    """A change of a session, on the feed when this returns; `again` with an id that the stream does not know."""
     change = Change(
         entity="session",
         operation=operation,
@@ -36,13 +39,13 @@ async def tell_session(
         at=at or datetime.now(UTC),
     )
     address = Address((session_id,))
+    headers = change_headers(change, address.tokens)
+    if again:
+        headers[MESSAGE_ID] += f":{uuid.uuid4().hex}"
     answer = await client.request(
-        change_subject(tenant, "session", address),
-        change.model_dump_json().encode(),
-        timeout=10,
-        headers=change_headers(change, address.tokens),
+        change_subject(tenant, "session", address), change.model_dump_json().encode(), timeout=10, headers=headers
     )
-    assert "error" not in orjson.loads(answer.data), answer.data
+    assert orjson.loads(answer.data).keys().isdisjoint({"error", "duplicate"}), answer.data
 
 
 async def terminate(client: Client, tenant: str, session_id: str, **fields: Any) -> None:
