@@ -94,8 +94,8 @@ async def test_a_consumer_that_is_ahead_of_the_feed_does_not_count(client: Clien
     """The feed has lost its tail, and the consumer's own state was kept."""
     feed = FeedReading(client)
     config = {"name": "c", "durable_name": "c", "filter_subject": ITEMS, "ack_policy": "explicit"}
-    config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": 3}
-    await ask(client, f"CONSUMER.CREATE.{CHANGES}.c", {"stream_name": CHANGES, "config": config})
+    start = {"deliver_policy": "by_start_sequence", "opt_start_seq": 3}
+    await ask(client, f"CONSUMER.CREATE.{CHANGES}.c", {"stream_name": CHANGES, "config": {**config, **start}})
     await change(client, "a", 1)
     with pytest.raises(Unavailable):
         await feed.acknowledged("c")

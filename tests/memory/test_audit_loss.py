@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_memory.decisions.auditing import Mark, Taking, take_up
+from hivemem_memory.decisions.auditing import Done, Mark, Taking, take_up
 from hivemem_memory.endpoints import auditing as endpoints
 from hivemem_memory.endpoints import unlinked
 from hivemem_memory.endpoints.auditing import Trail
@@ -145,9 +145,9 @@ async def test_a_feed_of_which_everything_is_known_is_read_once(
 
 async def test_two_workers_do_not_link_a_doubtful_version_twice(ledger: Ledger) -> None:
     """Both have looked before either of them has linked it."""
-    done = auditing.Done(1, 5, "bot", "put", NAMESPACE, "a", None, 1, None, "d")
+    done = Done(1, 5, "bot", "put", NAMESPACE, "a", None, 1, None, "d")
 
-    async def commit(feed: str, after: Mark, change: auditing.Done) -> None:
+    async def commit(feed: str, after: Mark, change: Done) -> None:
         place = place_of(NAMESPACE, "a")
         taking = Taking(feed, after, [change], change.sequence, await linked_versions(ledger, TENANT, [place]))
         await ledger.commit(Write(TENANT, "hivemem", CHAIN, CHAIN_ID, lambda heads, now: take_up(heads, taking, now)))

@@ -55,7 +55,7 @@ async def versions(tenant: Tenant) -> dict[str, int]:
     items = await tenant.items()
     heads = await tenant.fleet.ledger.heads(ITEM, tenant.name, list(items))
     followed = await tenant.fleet.ledger.heads(FOLLOWED, tenant.name, ["s1", "s2"])
-    return {id: head.version for id, head in [*heads.items(), *followed.items()]}
+    return {id: head.version for id, head in heads.items()} | {id: head.version for id, head in followed.items()}
 
 
 async def test_the_whole_feed_again_changes_nothing_and_embeds_nothing(fleet: Fleet) -> None:

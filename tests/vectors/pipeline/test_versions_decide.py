@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -43,30 +44,32 @@ async def refused_for_good_or_taken(
         await handle([odd])
 
 
+ODD_MEMORIES: tuple[dict[str, Any], ...] = (
+    {"version": 3},
+    {"version": -1},
+    {"operation": "nothing"},
+    {"operation": "erased", "value": None, "version": 4},
+    {"value": [1, 2], "version": 9},
+    {"value": {"namespace": 3}, "version": 9},
+    {"key": None},
+)
+ODD_SESSIONS: tuple[dict[str, Any], ...] = (
+    {"entity": "session", "operation": "created", "value": [1]},
+    {"entity": "session", "operation": "deleted", "value": {"x": 1}},
+    {"entity": "event", "operation": "appended", "value": 7},
+    {"entity": "nothing", "operation": "nothing", "namespace": ""},
+)
+
+
 async def test_nonsense_leaves_the_index_as_it_is(bench: Bench) -> None:
-    await bench.index(told_by(change("put", memory("a", 5, "text"), "a", 5)))
-    embedded = list(bench.embedder.embedded)
     good = change("put", memory("a", 5, "text"), "a", 5)
+    await bench.index(told_by(good))
+    embedded = list(bench.embedder.embedded)
     memories = memories_reaction(bench.indexer).handle
     sessions = Following(bench.ledger, bench.indexer, Sessions(Asking())).handle
-    for update in (
-        {"version": 3},
-        {"version": -1},
-        {"operation": "nothing"},
-        {"operation": "erased", "value": None, "version": 4},
-        {"value": [1, 2], "version": 9},
-        {"value": {"namespace": 3}, "version": 9},
-        {"key": None},
-    ):
-        odd = received(good.model_copy(update=update))
-        await refused_for_good_or_taken(memories, odd)
-    for update in (
-        {"entity": "session", "operation": "created", "value": [1]},
-        {"entity": "session", "operation": "deleted", "value": {"x": 1}, "namespace": "s9"},
-        {"entity": "event", "operation": "appended", "value": 7, "namespace": "s9"},
-        {"entity": "nothing", "operation": "nothing", "namespace": ""},
-    ):
-        odd = received(good.model_copy(update={"namespace": "s9", **update}))
-        await refused_for_good_or_taken(sessions, odd)
+    for update in ODD_MEMORIES:
+        await refused_for_good_or_taken(memories, received(good.model_copy(update=update)))
+    for update in ODD_SESSIONS:
+        await refused_for_good_or_taken(sessions, received(good.model_copy(update={"namespace": "s9", **update})))
     await bench.check({"a": (5, "text")})
     assert bench.embedder.embedded == embedded
