@@ -75,6 +75,9 @@ async def test_a_message_is_known_by_its_sequence_and_its_time(client: Client) -
     assert await feed.holds(1, stored.stored_at)
     assert not await feed.holds(1, stored.stored_at + 1)
     assert not await feed.holds(2, stored.stored_at)
+    await change(client, "a", 2)
+    await ask(client, f"STREAM.PURGE.{CHANGES}", {"seq": 2})
+    assert await feed.holds(1, stored.stored_at)
 
 
 async def test_a_message_that_is_no_change_is_read_as_none(client: Client) -> None:

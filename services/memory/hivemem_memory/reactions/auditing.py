@@ -10,9 +10,9 @@ identity is read again from its first message, and versions decide which changes
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -81,7 +81,7 @@ class TakingUp:
         else:
             log.warning("the feed has other changes by now than were received", sequence=changes[-1].sequence)
             work = [self._take_up_stored(feed, tenant) for tenant, _ in tenants]
-        await asyncio.gather(*work)
+        await _all(work)
 
     async def _begin(self, feed: str) -> None:
         """Take up a feed with another identity for every tenant, because acknowledged messages are not delivered
@@ -91,7 +91,7 @@ class TakingUp:
             some = tenants[start : start + TENANTS_AT_ONCE]
             marks = await asyncio.gather(*(read_mark(self._ledger, name) for name in some))
             others = [name for name, mark in zip(some, marks, strict=True) if mark.feed not in (None, feed)]
-            await asyncio.gather(*(self._take_up_stored(feed, _Tenant.of(encode_token(name))) for name in others))
+            await _all([self._take_up_stored(feed, _Tenant.of(encode_token(name))) for name in others])
 
     async def _take_up(self, feed: str, tenant: "_Tenant", rows: list[list[ReceivedChange]], until: float) -> None:
         while rows:
@@ -161,7 +161,7 @@ class TakingUp:
             return
         doubtful = {change.place for change in part.changes if mark.is_doubtful(feed, change.at)}
         linked = await linked_versions(self._ledger, tenant.name, doubtful)
-        changes: Sequence[Done] = part.changes
+        changes = [change for change in part.changes if change.to_version > linked.get(change.place, 0)]
         if not all(map(_is_whole, changes)):
             changes = await asyncio.gather(*(self._with_digest(tenant.name, change) for change in changes))
         if (doubtful or part.was_read) and await self._trail.feed.identity() != feed:
@@ -184,6 +184,13 @@ class TakingUp:
             return change
         version = await self._ledger.record(MEMORY, tenant, change.place, change.to_version)
         return change if version is None else change._replace(digest=version.value.digest)
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Raises the first error once all are done: the next attempt must not meet the rest of this one."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if result is not None:
+            raise result
 
 
 def _is_whole(change: Done) -> bool:

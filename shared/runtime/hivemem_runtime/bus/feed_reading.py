@@ -66,9 +66,12 @@ class FeedReading:
         return (await self.state()).last_sequence
 
     async def holds(self, sequence: int, stored_at: int) -> bool:
-        """Return whether the stream still holds the message of this sequence and time, and so every one before it."""
+        """Return whether this is still the message of its sequence, and so are the ones before it: it is in the stream,
+        or it has reached its maximum age there."""
         message = await self._get({"seq": sequence})
-        return message is not None and message.stored_at == stored_at
+        if message is None:
+            return sequence < int((await self._ask(f"STREAM.INFO.{CHANGES}"))["state"]["first_seq"])
+        return message.stored_at == stored_at
 
     async def next(self, subject: str, after: int) -> StoredChange | None:
         """The first message behind a sequence whose subject matches."""
