@@ -11,6 +11,7 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.memory.replies import AuditVerified
 from hivemem_contracts.streams import CHANGES
 from hivemem_memory.decisions.auditing import Done, Mark, Taking, take_up
 from hivemem_memory.endpoints import auditing as endpoints
@@ -18,6 +19,7 @@ from hivemem_memory.endpoints import unlinked
 from hivemem_memory.endpoints.auditing import Trail
 from hivemem_memory.endpoints.links import linked_versions, read_mark
 from hivemem_memory.endpoints.unlinked import is_on_its_way
+from hivemem_memory.endpoints.verifying import Verification
 from hivemem_memory.entities import ENTITIES
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID
 from hivemem_memory.entities.memories import MEMORY, MemoryRecord
@@ -185,6 +187,42 @@ def commit_memory(ledger: Ledger, key: str) -> Awaitable[Outcome]:
     record = MemoryRecord("put", 1, "fact", {}, "digest", "bot")
     place = place_of(NAMESPACE, key)
     return ledger.commit(Write(TENANT, "bot", MEMORY, place, lambda heads, now: [Append(MEMORY, place, record)]))
+
+
+async def link(ledger: Ledger, outcome: Outcome, sequence: int) -> None:
+    """The version of a memory that a commit has made."""
+    assert outcome.stamp is not None
+    at, version = outcome.stamp.at, outcome.stamp.version
+    done = Done(sequence, at, "bot", "put", NAMESPACE, "a", version - 1 or None, version, None, None)
+    taking = Taking("feed", await read_mark(ledger, TENANT), [done], sequence, {})
+    await ledger.commit(Write(TENANT, "hivemem", CHAIN, CHAIN_ID, lambda heads, now: take_up(heads, taking, now)))
+
+
+async def verified(ledger: Ledger) -> AuditVerified:
+    async def current() -> bool:
+        return True
+
+    return await Verification(ledger, TENANT, current).run(None)
+
+
+async def test_first_versions_without_a_link_are_found(ledger: Ledger) -> None:
+    await commit_memory(ledger, "a")
+    await link(ledger, await commit_memory(ledger, "a"), 1)
+    found = await verified(ledger)
+    assert (found.ok, found.broken_at) == (False, 1)
+    assert found.problem == "the chain has no link of the memory's version 1"
+
+
+async def test_versions_that_were_erased_need_no_link(ledger: Ledger) -> None:
+    place = place_of(NAMESPACE, "a")
+    await commit_memory(ledger, "a")
+    ledger.announced(MEMORY.name, TENANT, place, 1)
+    await ledger.erase(MEMORY, TENANT, place, actor="bot", cause=None)
+    ledger.announced(MEMORY.name, TENANT, place, 2)
+    await link(ledger, await commit_memory(ledger, "a"), 1)
+    await link(ledger, await commit_memory(ledger, "a"), 2)
+    found = await verified(ledger)
+    assert (found.ok, found.checked, found.memories, found.cursor) == (True, 2, 1, None), found
 
 
 async def test_what_is_not_announced_yet_is_not_in_the_chain_either(

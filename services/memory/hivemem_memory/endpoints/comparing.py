@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from hivemem_memory.endpoints.links import UNREADABLE, tells
+from hivemem_memory.endpoints.links import UNREADABLE, linked_version, tells
 from hivemem_memory.endpoints.unlinked import is_on_its_way
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import (
@@ -98,6 +98,8 @@ class Comparison:
             awaited = self._awaited.pop(told.id, None)
             if awaited is not None:
                 _require_following(awaited.told, told.link)
+            else:
+                await self._require_begun(told)
             head = heads.get(told.id)
             if isinstance(head, str):
                 raise Broken(told.link.position, head)
@@ -110,6 +112,15 @@ class Comparison:
                 self._awaited[told.id] = Awaited(told, found)
         if len(self._awaited) > AWAITED:
             await self._look_up(list(islice(self._awaited, AWAITED // 2)))
+
+    async def _require_begun(self, told: Told) -> None:
+        """Raises for a memory whose first link is of a later version than its first, unless the earlier ones are
+        erased."""
+        before = told.link.from_version
+        if before is None or await linked_version(self._ledger, self._tenant, told.id, told.link.position):
+            return
+        if await self._read_version(told.id, before) is not None:
+            raise Broken(told.link.position, f"the chain has no link of the memory's version {before}")
 
     async def settle(self) -> None:
         """Look up what has not come by. Nothing is awaited any more then."""

@@ -35,13 +35,13 @@ async def linked_versions(ledger: Ledger, tenant: str, places: Iterable[str]) ->
     found: dict[str, int] = {}
     for start in range(0, len(wanted), PLACES_AT_ONCE):
         some = wanted[start : start + PLACES_AT_ONCE]
-        versions = await asyncio.gather(*(_linked_version(ledger, tenant, place) for place in some))
+        versions = await asyncio.gather(*(linked_version(ledger, tenant, place) for place in some))
         found.update(zip(some, versions, strict=True))
     return found
 
 
-async def _linked_version(ledger: Ledger, tenant: str, place: str) -> int:
-    before: int | None = None
+async def linked_version(ledger: Ledger, tenant: str, place: str, before: int | None = None) -> int:
+    """Return the version of the last link of a place, or of the last one before a position."""
     limit = FIRST_LINKS
     while True:
         try:
