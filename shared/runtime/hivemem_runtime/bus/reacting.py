@@ -38,7 +38,7 @@ UNKNOWN: Final = "unknown"
 class ReceivedChange:
     """A change and where it stands on the feed. `delivery` grows by one from each message that any worker gets to the
     next: where it does not, another worker got something in between. `again`: some worker may have got it before, and
-    what follows it on the feed too."""
+    what follows it on the feed too. `stored_at` is when the stream stored it, in microseconds since 1970."""
 
     change: Change
     subject: str
@@ -46,6 +46,7 @@ class ReceivedChange:
     delivery: int
     headers: dict[str, str]
     again: bool = False
+    stored_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,5 +262,6 @@ class Reacting:
             delivered.delivery,
             delivered.headers,
             delivered.deliveries > 1,
+            delivered.stored_at // 1_000,
         )
         return _Item(message, delivered, received)

@@ -16,7 +16,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.feed_keeper import FeedState
+from hivemem_runtime.bus.feed_keeper import StreamState
 from hivemem_runtime.bus.feed_pull import FeedContext
 from hivemem_runtime.bus.fleet_key import fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
@@ -145,7 +145,7 @@ class Reactions:
 
     async def _feed(self, client: Client) -> str:
         """Return which feed the stream holds now."""
-        state = FeedState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
+        state = StreamState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
         return f"{state.created}/{state.epoch}"
 
     async def _declare(self, client: Client, reaction: Reaction, feed: str) -> None:
