@@ -1,5 +1,6 @@
 """What the writer does besides writes: marks, cold storage, erasure, forgetting request ids."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,11 @@ from hivemem_runtime.ledger.sqlite.writer import Context
 from hivemem_runtime.ledger.stored import CHUNK_RECORDS, StoredRecord, pack, unpack
 
 _PURGED_AT_ONCE: Final = 1_000
+
+
+def write_check(connection: sqlite3.Connection, size: int) -> None:
+    """A write that reaches the disk, of at least that many bytes."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('check', randomblob(?))", (size,))
 
 
 def write_marks(context: Context, marks: Mapping[HeadKey, int]) -> None:
