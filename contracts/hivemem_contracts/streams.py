@@ -8,6 +8,10 @@ DEAD: Final = "DEAD"
 MEMBERS: Final = "hive_members"
 """The key-value bucket of the workers that are alive: `<service>.<member>`."""
 
+BEGUN: Final = "hive_begun"
+"""The key-value bucket of the workers that began with a partition's commands and may have died of one:
+`<service>-p<n>`."""
+
 LIVE_PREFIX: Final = "hive.live"
 """Each change again, as a plain message below this instead of `hive.chg`, for those who have no stream API."""
 

@@ -8,7 +8,7 @@ import structlog
 from nats.aio.client import Client
 from pydantic import BaseModel, ConfigDict, Field
 
-from hivemem_contracts.streams import CHANGES, DEAD, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_contracts.streams import BEGUN, CHANGES, DEAD, INGEST, LIVE_PREFIX, MEMBERS
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
 
 log = structlog.get_logger("hivemem.bus")
@@ -18,7 +18,10 @@ DAY_SECONDS: Final = 86_400
 COMMANDS: Final = "hive.in.*.*.*.*.*"
 """Five tokens and no more: a stored command has one more in front, its partition, so nobody can publish in that
 form and so name a tenant that is not their own."""
-MEMBERS_BYTES: Final = 4 * MEBIBYTE
+BUCKET_BYTES: Final = 4 * MEBIBYTE
+ENTRY_BYTES: Final = 4096
+MEMBERS_SECONDS: Final = 60
+"""A living member says so every second, with a shorter life of its own."""
 SHORTEST_DUPLICATE_WINDOW: Final = NANOSECONDS // 10
 CREATE_TRIES: Final = 10
 CREATE_AGAIN_SECONDS: Final = 0.05
@@ -47,7 +50,7 @@ class StreamSettings(BaseModel):
 
 async def declare(client: Client, settings: StreamSettings) -> None:
     """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start."""
-    for wanted in (_ingest(settings), _changes(settings), _dead(settings), _members(settings)):
+    for wanted in (_ingest(settings), _changes(settings), _dead(settings), _members(settings), _begun(settings)):
         await _declare(client, wanted)
 
 
@@ -106,20 +109,29 @@ def _dead(settings: StreamSettings) -> Config:
 
 def _members(settings: StreamSettings) -> Config:
     """A key-value bucket as its protocol lays it out. In a file: one in memory is gone after the server's restart."""
+    return _bucket(MEMBERS, settings) | {"max_age": MEMBERS_SECONDS * NANOSECONDS, "allow_msg_ttl": True}
+
+
+def _begun(settings: StreamSettings) -> Config:
+    return _bucket(BEGUN, settings) | {"max_age": DAY_SECONDS * NANOSECONDS}
+
+
+def _bucket(name: str, settings: StreamSettings) -> Config:
     return {
-        "name": f"KV_{MEMBERS}",
-        "subjects": [f"$KV.{MEMBERS}.>"],
+        "name": f"KV_{name}",
+        "subjects": [f"$KV.{name}.>"],
         "retention": "limits",
         "storage": "file",
-        "discard": "new",
-        "max_bytes": MEMBERS_BYTES,
+        # A flood of entries pushes out older ones: what is true is said again, and nobody is refused.
+        "discard": "old",
+        "max_bytes": BUCKET_BYTES,
+        "max_msg_size": ENTRY_BYTES,
         "max_msgs_per_subject": 1,
         "num_replicas": settings.replicas,
         "duplicate_window": NANOSECONDS,
         "allow_direct": True,
         "allow_rollup_hdrs": True,
         "deny_delete": True,
-        "allow_msg_ttl": True,
     }
 
 
