@@ -25,6 +25,7 @@ from hivemem_runtime.bus.partitions import Partitions
 from hivemem_runtime.bus.reacting import Reaction
 from hivemem_runtime.bus.reactions import Reactions
 from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.stray_commands import StrayCommands
 from hivemem_runtime.bus.streams import StreamConflict, declare
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
@@ -144,6 +145,10 @@ class Worker:
         self._partitions = partitions
         self._probes["commands"] = partitions.health
         self._stops.append(("commands", partitions.stop))
+        strays = StrayCommands(client, dead)
+        strays.start()
+        self._stops.append(("stray commands", strays.stop))
+        self._probes["stray commands"] = strays.status
 
     async def _start_requests(self, client: Client) -> None:
         requests = Requests(
