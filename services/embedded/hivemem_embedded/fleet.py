@@ -86,7 +86,13 @@ class Fleet:
     async def _start_workers(self) -> None:
         """All at once: most of a start is waiting. Raises what keeps the first one from starting, if any cannot."""
         settings = [kind.settings for kind in KINDS]
-        given = {"nats_url": self._nats.url, "store": "sqlite", "data": self._data, "http_port": self._http_port}
+        given = {
+            "nats_url": self._nats.url,
+            "nats_monitor_url": self._nats.monitor_url,
+            "store": "sqlite",
+            "data": self._data,
+            "http_port": self._http_port,
+        }
         self._workers = [kind.build(load(kind.settings, settings, **given)) for kind in KINDS]
         results = await asyncio.gather(*(worker.start() for worker in self._workers), return_exceptions=True)
         for error in filter(None, results):

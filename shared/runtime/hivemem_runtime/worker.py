@@ -31,6 +31,7 @@ from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 from hivemem_runtime.loops import Loop, foreign_cancellation
+from hivemem_runtime.server_monitor import ServerMonitor
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
 
@@ -115,6 +116,11 @@ class Worker:
         self._client = client
         self._stops.append(("connection", client.close))
         await declare(client, settings.streams)
+        if settings.nats_monitor_url is not None:
+            monitor = ServerMonitor(settings.nats_monitor_url)
+            monitor.start()
+            self._stops.append(("monitor", monitor.stop))
+            self._probes["server"] = monitor.status
         await parts.ledger.open()
         self._stops.append(("ledger", parts.ledger.close))
         self._parts.announcer.start(client)
