@@ -6,8 +6,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
+import structlog
 
 from hivemem_runtime.loops import Loop
+
+log = structlog.get_logger("hivemem.monitor")
 
 ASK_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 2.0
@@ -33,7 +36,8 @@ async def get(url: str, path: str) -> Page:
                 head, _, body = (await reader.read(ANSWER_BYTES)).partition(b"\r\n\r\n")
             finally:
                 writer.close()
-        return Page(int(head.split(b" ", 2)[1]), orjson.loads(body))
+        found = orjson.loads(body)
+        return Page(int(head.split(b" ", 2)[1]), found if isinstance(found, dict) else {})
     except (TimeoutError, ValueError, IndexError, EOFError) as error:
         raise OSError(f"{url}{path} answers no JSON: {error!r}") from error
 
@@ -80,7 +84,9 @@ class ServerMonitor:
         error = await write_error(self._url)
         self._trouble = f"restart the nats-server once its disk has room: {error}" if error else None
         config = (await get(self._url, "/varz")).body.get("jetstream", {}).get("config", {})
-        if config.get("sync_always"):
-            self._sync = "always"
-        elif "sync_interval" in config:
-            self._sync = f"{config['sync_interval'] / NANOSECONDS:g}s"
+        sync = "always" if config.get("sync_always") else None
+        if sync is None and "sync_interval" in config:
+            sync = f"{config['sync_interval'] / NANOSECONDS:g}s"
+        if sync not in (None, "always", self._sync):
+            log.warning("a power cut may take what the nats-server acknowledged in that time", sync_interval=sync)
+        self._sync = sync
