@@ -20,8 +20,7 @@ from hivemem_runtime.ledger.port import FeedMark, Ledger
 
 BATCH: Final = 500
 MESSAGES: Final = 20_000
-"""How many are looked at behind the mark: more than a second of changes, and those right behind it are the ones that an
-older ledger lacks."""
+"""At most this many messages behind the mark are read: more than a second of changes. An older ledger lacks the first."""
 WAIT_SECONDS: Final = 2.0
 
 

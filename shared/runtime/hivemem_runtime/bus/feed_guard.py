@@ -20,7 +20,7 @@ from hivemem_runtime.ledger.port import FeedMark, Ledger
 log = structlog.get_logger("hivemem.feed")
 
 CHECK_SECONDS: Final = 5.0
-"""How often the feed is looked at where nothing points at a loss."""
+"""The guard compares the feed and the mark this often, even when nothing points at a loss."""
 LOSSES_SHOWN: Final = 5
 
 
@@ -35,7 +35,7 @@ class FeedGuard:
         self._keeper: FeedKeeper | None = None
         self._client: Client | None = None
         self._mark: FeedMark | None = None
-        """How far the feed was told, as far as this process knows; None before the feed was looked at."""
+        """The feed mark as this process knows it; None before the first check."""
         self._checked: int | None = None
         """The connection over which the feed was last found whole."""
         self._checked_at = 0.0
@@ -48,7 +48,7 @@ class FeedGuard:
 
     @property
     def begins(self) -> int:
-        """What was committed before this moment is not announced again."""
+        """Return the commit time before which nothing is announced again."""
         return 0 if self._mark is None else self._mark.begins
 
     def start(self, client: Client, streams: StreamSettings) -> None:

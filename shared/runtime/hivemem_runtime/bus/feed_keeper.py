@@ -153,7 +153,7 @@ class FeedKeeper:
         return Loss(f"its epoch is {state.epoch or 'none'}, and was {newest.epoch or 'none'}", renew=renew)
 
     async def _is_another(self, state: FeedState, mark: FeedMark) -> bool:
-        """Return whether the message at the mark is not the one that was told; what retention removed is not known."""
+        """Return whether another message is stored at the mark. A message that retention removed proves nothing."""
         if mark.sequence < state.first:
             return False
         return (await self._headers_at(mark.sequence)).get(FEED_ID) != mark.message

@@ -108,7 +108,7 @@ class FeedPlaces:
         headers: dict[str, Any] = found.headers or {}
         if "Nats-Sequence" not in headers:
             return None
-        # The server adds its own behind those of the publisher, and the last one of a name counts.
+        # The server adds its headers after the publisher's, and the last header of a name counts.
         return StoredMessage(int(headers["Nats-Sequence"]), subject, headers, found.data)
 
 

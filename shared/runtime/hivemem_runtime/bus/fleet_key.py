@@ -20,7 +20,7 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 
 async def fleet_key(client: Client, known: bytes | None = None) -> bytes:
-    """Return the key that the fleet shares; put `known`, or a new one, where there is none. Raises `Unavailable`."""
+    """Return the key that the fleet shares. The first caller stores `known`, or a new key. Raises `Unavailable`."""
     found = await _read(client)
     if found is not None:
         return found

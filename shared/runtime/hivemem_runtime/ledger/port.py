@@ -131,11 +131,11 @@ class Due:
 
 
 class FeedMark(NamedTuple):
-    """How far the feed is known to hold what this ledger's marks call announced.
+    """The last place of the feed that the announced marks of this ledger rely on.
 
-    `stream` is when the stream was created, `epoch` its epoch, `message` the id of the message at `sequence`. What was
-    committed before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is a
-    name that was made for the ledger, so that its changes are told from those of another one on the same feed."""
+    `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`. Records
+    from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is a random
+    name of the ledger: several ledgers may announce on one feed."""
 
     stream: str
     epoch: str
@@ -325,7 +325,7 @@ class Ledger(Protocol):
         ...
 
     def note_feed(self, mark: FeedMark) -> None:
-        """Note how far the feed was told; before `announced` is called for what was told there."""
+        """Note the newest feed mark. Call it before `announced` for the changes that it covers."""
         ...
 
     async def feed_mark(self) -> FeedMark | None:
