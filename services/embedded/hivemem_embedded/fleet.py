@@ -89,7 +89,13 @@ class Fleet:
 
         Raises what keeps the first worker from starting for good."""
         settings = [kind.settings for kind in KINDS]
-        given = {"nats_url": self._nats.url, "store": "sqlite", "data": self._data, "http_port": self._http_port}
+        given = {
+            "nats_url": self._nats.url,
+            "nats_monitor_url": self._nats.monitor_url,
+            "store": "sqlite",
+            "data": self._data,
+            "http_port": self._http_port,
+        }
         self._workers = [kind.build(load(kind.settings, settings, **given)) for kind in KINDS]
         results = await asyncio.gather(*map(self._start_worker, self._workers), return_exceptions=True)
         for error in filter(None, results):

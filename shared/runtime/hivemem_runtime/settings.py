@@ -35,6 +35,9 @@ class WorkerSettings(BaseSettings):
     )
 
     nats_url: str = Field(default="nats://127.0.0.1:4222", description="Where the bus is.")
+    nats_monitor_url: str | None = Field(
+        default=None, description="The nats-server's monitoring, such as http://127.0.0.1:8222, where it has any."
+    )
     store: Literal["sqlite", "mongo"] = Field(default="sqlite", description="Where documents are kept.")
     data: Path = Field(default=Path("hivemem-data"), description="The folder of the SQLite files.")
     mongo_url: str = Field(

@@ -90,6 +90,8 @@ class Commands:
             return None
         call: Call | None = None
         body: BaseModel | bytes = message.data
+        if message.fatal:
+            return _Step(message, failed=Internal("no worker survived it"), last=True, body=body)
         try:
             call = self._call(message)
             body = self._service.decode(call, message.data)

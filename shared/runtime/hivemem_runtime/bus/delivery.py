@@ -22,6 +22,8 @@ class DurableMessage(NamedTuple):
     ack: str
     pending: int = 0
     """How many more of the consumer's messages the server had, that it had not sent to anybody."""
+    fatal: bool = False
+    """Whether workers have died of it again and again: it must be given up, and not begun."""
 
 
 Handle = Callable[[Sequence[DurableMessage]], Awaitable[int]]

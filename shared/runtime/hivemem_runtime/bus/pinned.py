@@ -98,8 +98,8 @@ class Session:
                 await self._subscription.unsubscribe()
             self._subscription = None
 
-    async def take(self) -> list[DurableMessage]:
-        """The next messages in order, at most a batch; none once the pin may be gone."""
+    async def take(self, limit: int = 1) -> list[DurableMessage]:
+        """The next messages in order, at most `limit`; none once the pin may be gone."""
         at = now()
         if self.lost is None:
             if self.valid_until is not None and at >= self.valid_until:
@@ -108,7 +108,7 @@ class Session:
                 self.lost = "the server is silent"
         if self.lost is not None:
             return []
-        count = min(len(self._waiting), self._settings.batch)
+        count = min(len(self._waiting), limit)
         taken = [self._waiting.popleft() for _ in range(count)]
         await self._pull_if_room()
         return taken
