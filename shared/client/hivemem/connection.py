@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
 from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.nats_client import harden, supervise
 from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_contracts.subjects import encode_token
 
@@ -122,6 +123,7 @@ class Connection:
 
     async def _connect(self) -> None:
         client = Client()
+        harden(client)
         settings: dict[str, Any] = {
             "servers": self._servers,
             "name": self._name,
@@ -138,6 +140,7 @@ class Connection:
             **self._options,
         }
         await client.connect(**settings)
+        supervise(client)
         self._client = client
         await self.subscribe(f"{self._reply_prefix}*", self._on_reply)
         await self._on_connected()

@@ -18,6 +18,7 @@ from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.commands import Commands
 from hivemem_runtime.bus.connection import ServerTooOld
 from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.delivery import ignored
 from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.partitions import Partitions
 from hivemem_runtime.bus.reacting import Reaction
@@ -71,6 +72,7 @@ class Worker:
         self._parts = parts
         self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._client: Client | None = None
+        self._reactions_client: Client | None = None
         self._probes: dict[str, Callable[[], dict[str, Any]]] = {}
         self._partitions: Partitions | None = None
         self._ready = False
@@ -118,7 +120,7 @@ class Worker:
         reactions = Reactions(self._settings.nats_url, service=self.name)
         for reaction in self._parts.reactions:
             reactions.add(reaction)
-        await reactions.start()
+        self._reactions_client = await reactions.start()
         self._stops.append(("reactions", reactions.stop))
         self._probes["reactions"] = reactions.status
 
@@ -162,13 +164,25 @@ class Worker:
 
     def _health(self) -> dict[str, Any]:
         """What is known without asking anybody; stands in `$SRV.STATS` too."""
-        connected = self._client is not None and self._client.is_connected
+        wrong = self._trouble()
+        connected = wrong is None
         return {
             "ready": self._ready and connected,
             "connected": connected,
+            **({} if connected else {"trouble": wrong}),
+            "ignored_messages": dict(ignored),
             "store": self._settings.store,
             **{name: probe() for name, probe in self._probes.items()},
         }
+
+    def _trouble(self) -> str | None:
+        """Return why a connection does not work, or None if all do."""
+        if self._client is None:
+            return "not connected"
+        wrong = connection.trouble(self._client)
+        if wrong is None and self._reactions_client is not None:
+            wrong = connection.trouble(self._reactions_client)
+        return wrong
 
     async def probe(self) -> dict[str, Any]:
         """Health with the store asked."""

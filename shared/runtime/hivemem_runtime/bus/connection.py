@@ -10,9 +10,10 @@ import structlog
 from nats.aio.client import Client as Client
 
 from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.nats_client import harden, supervise
+from hivemem_contracts.nats_client import trouble as trouble
 from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_contracts.streams import MINIMUM_SERVER
-from hivemem_runtime.bus.wire import read_headers_fast
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -33,7 +34,7 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
     """Connect to the first server of a list that answers, and check its version. Reconnects by itself for as long as
     it takes, once connected. Raises `Unavailable` where none answers in time."""
     client = Client()
-    read_headers_fast(client)
+    harden(client)
 
     async def disconnected() -> None:
         if not client.is_closed:  # it is told of a close, too
@@ -73,6 +74,7 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
         raise Unavailable(f"NATS at {shown_servers(url)} cannot be reached: {error}", retry_after_ms=1000) from error
     finally:
         await _give_up(connecting)
+    supervise(client)
     try:
         require_version(client)
     except ServerTooOld:

@@ -79,8 +79,8 @@ class Reactions:
             raise ValueError(f"reaction {reaction.name} is added twice")
         self._reactions.append(reaction)
 
-    async def start(self) -> None:
-        """Connect and begin. Raises `Unavailable`; what is running by then is stopped."""
+    async def start(self) -> Client:
+        """Connect and begin. Returns the connection; raises `Unavailable`, and what is running by then is stopped."""
         client = await self._broker.connect()
         try:
             dead = DeadLetters(client)
@@ -93,6 +93,7 @@ class Reactions:
             await self._broker.stop()
             raise
         self._upkeep = asyncio.create_task(self._keep_up(client), name="hivemem-reactions")
+        return client
 
     async def stop(self) -> None:
         """Finish the batches at hand, within the grace; what is not done then is given back."""
