@@ -20,8 +20,8 @@ from hivemem_runtime.ledger.port import FeedMark, Ledger
 
 BATCH: Final = 500
 MESSAGES: Final = 20_000
-"""At most this many messages behind the mark are read. They are more than a second of changes, and an older ledger lacks
-the first of them."""
+"""At most this many messages behind the mark are read. They are more than a second of changes, and the ones that an older
+ledger lacks come first."""
 WAIT_SECONDS: Final = 2.0
 
 

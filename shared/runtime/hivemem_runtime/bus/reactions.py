@@ -89,8 +89,8 @@ class Reactions:
             raise ValueError(f"reaction {reaction.name} is added twice")
         self._reactions.append(reaction)
 
-    async def start(self) -> None:
-        """Connect and begin. Raises `Unavailable`; what is running by then is stopped."""
+    async def start(self) -> Client:
+        """Connect and begin. Returns the connection; raises `Unavailable`, and what is running by then is stopped."""
         client = await self._broker.connect()
         try:
             dead = DeadLetters(client)
@@ -105,6 +105,7 @@ class Reactions:
             raise
         self._client, self._answered_at = client, now()
         self._upkeep.start()
+        return client
 
     async def stop(self) -> None:
         """Finish the batches at hand, within the grace; what is not done then is given back."""
