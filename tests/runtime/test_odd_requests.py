@@ -68,7 +68,7 @@ async def test_a_worker_whose_read_loop_has_ended_is_not_ready_until_it_is_conne
         await asyncio.wait((reading,))
         health = worker._health()  # pyright: ignore[reportPrivateUsage]  # the probe would wait for an answer
         assert (health["ready"], health["connected"]) == (False, False)
-        assert "read loop" in health["trouble"]
+        assert any("read loop" in trouble for trouble in health["troubles"])
 
         async def ready() -> bool:
             return bool((await worker.probe())["ready"])

@@ -20,8 +20,7 @@ from hivemem_runtime.ledger.port import FeedMark, Ledger
 
 BATCH: Final = 500
 MESSAGES: Final = 20_000
-"""At most this many messages behind the mark are read. They are more than a second of changes, and the ones that an older
-ledger lacks come first."""
+"""At most this many messages behind the mark are read: more than a second of changes."""
 WAIT_SECONDS: Final = 2.0
 
 
