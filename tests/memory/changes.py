@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 from nats.aio.client import Client
 
-from hivemem_contracts.changes import Change, change_headers
-from hivemem_contracts.subjects import Address, change_subject
+from hivemem_contracts.changes import Change
+from hivemem_contracts.subjects import Address
+from hivemem_testing.feed import announced
 
 
 async def tell_session(
@@ -35,13 +36,8 @@ async def tell_session(
         cause=cause,
         at=at or datetime.now(UTC),
     )
-    address = Address((session_id,))
-    answer = await client.request(
-        change_subject(tenant, "session", address),
-        change.model_dump_json().encode(),
-        timeout=10,
-        headers=change_headers(change, address.tokens),
-    )
+    subject, body, headers = await announced(client, change, Address((session_id,)))
+    answer = await client.request(subject, body, timeout=10, headers=headers)
     assert "error" not in orjson.loads(answer.data), answer.data
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_contracts.streams import CHANGES
+from hivemem_contracts.streams import CHANGES, FEED_EPOCH
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 
 NO_MESSAGE: Final = 10037
@@ -26,8 +26,10 @@ class FeedReading:
         self._client = client
 
     async def identity(self) -> str:
-        """When the stream was created: sequences of one that was made again begin anew."""
-        return str((await self._ask(f"STREAM.INFO.{CHANGES}"))["created"])
+        """Return which feed it is: when the stream was created, and its epoch. Each counts sequences of its own."""
+        info = await self._ask(f"STREAM.INFO.{CHANGES}")
+        epoch = (info["config"].get("metadata") or {}).get(FEED_EPOCH)
+        return f"{info['created']}/{epoch}" if epoch else str(info["created"])
 
     async def last_sequence(self) -> int:
         """Of the newest message, whatever its subject."""
