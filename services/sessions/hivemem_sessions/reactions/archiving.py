@@ -8,9 +8,10 @@ from typing import Final
 
 import structlog
 
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.port import Committed, Ledger
+from hivemem_runtime.loops import Loop
 from hivemem_sessions.entities import SESSION
 
 log = structlog.get_logger("hivemem.sessions")
@@ -21,6 +22,11 @@ RECORDS_AT_ONCE: Final = 256
 REST: Final = 9
 """Moving has time: it rests so many times as long as it worked, so that it takes a tenth of the store at most."""
 WAITING: Final = 1_024
+NOTED_SECONDS: Final = 0.1
+NOTED_LOOKS: Final = 20
+"""A worker notes what it has announced within a second."""
+DUE: Final = 1_000
+"""The fleet's unannounced keys in one read, at most."""
 
 
 class Archiver:
@@ -30,21 +36,15 @@ class Archiver:
         self._ledger = ledger
         self._keep = keep
         self._waiting: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue(WAITING)
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self.loop = Loop("archiver", self._run)
         ledger.on_commit(self._committed)
 
     async def start(self, client: Client) -> None:
         del client
-        self._stopping = False
-        self._task = asyncio.create_task(self._run(), name="hivemem-archiver")
+        self.loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
-            self._stopping = True
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.loop.stop()
 
     def _committed(self, records: Sequence[Committed]) -> None:
         for committed in records:
@@ -57,7 +57,7 @@ class Archiver:
                     self._waiting.put_nowait((committed.stamp.tenant, committed.stamp.id, position - self._keep))
 
     async def _run(self) -> None:
-        while not self._stopping:
+        while not self.loop.stopping.is_set():
             tenant, id, position = await self._waiting.get()
             try:
                 await self._freeze_through_position(tenant, id, position)
@@ -72,6 +72,26 @@ class Archiver:
         )
         if found:
             await freeze_through(self._ledger, tenant, id, found[0].stamp.version)
+
+
+async def freeze_announced(ledger: Ledger, tenant: str, id: str, version: int) -> None:
+    """Move a session's records through a version that the feed has told, once the ledger has them as announced.
+
+    The change alone does not prove it: the feed may have lost it since. Raises `Unavailable` after a while: the worker
+    that announced it, or a sweep, is about to note it.
+    """
+    for _ in range(NOTED_LOOKS):
+        head = await ledger.head(SESSION, tenant, id)
+        if head is None or head.value is None or head.version < version:
+            return
+        due = await ledger.due(older_than=head.at + 1, limit=DUE)
+        key = SESSION.name, tenant, id
+        mark = next((each.announced for each in due if (each.entity, each.tenant, each.id) == key), None)
+        if (mark is None and len(due) < DUE) or (mark is not None and mark >= version):
+            await freeze_through(ledger, tenant, id, version)
+            return
+        await asyncio.sleep(NOTED_SECONDS)
+    raise Unavailable(f"session {id!r} is not known as announced yet", retry_after_ms=1_000)
 
 
 async def freeze_through(ledger: Ledger, tenant: str, id: str, version: int) -> int:
