@@ -23,7 +23,7 @@ _DONE: Final = 20
 _POLL_SECONDS: Final = 0.02
 
 Victim = Callable[[random.Random], ProcessServer | None]
-"""Chooses a member; None while there is none that fits."""
+"""Chooses a member, or None while no member fits."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Rolling:
     done: Callable[[], int]
     step_down: Callable[[], str] | None = None
     down_seconds: float = 0.5
-    """The mean, of those that are killed."""
+    """The mean time between a kill and the start."""
     strikes: Counter[str] = field(default_factory=Counter[str])
     findings: list[str] = field(default_factory=list[str])
     stalled: dict[str, float] = field(default_factory=dict[str, float])

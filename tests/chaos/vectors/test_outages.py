@@ -1,4 +1,4 @@
-"""While the vector store is away writes go on, and once it is back what is found is what there is."""
+"""Writes go on while the vector store is away, and the index catches up once it is back."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
