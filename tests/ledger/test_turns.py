@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemem_runtime.ledger.turns import SlowDecisions, TurnQueue
+from hivemem_runtime.ledger.turns import DecisionTimes, TurnQueue
 
 Job = tuple[str, str, int]  # kind, tenant, number
 
@@ -46,19 +46,17 @@ def test_what_is_put_back_goes_first() -> None:
 
 
 def test_slow_tenants_and_others_are_committed_apart_and_by_turns() -> None:
-    jobs = [write(tenant, n) for n in range(4) for tenant in ("slow", "b", "c")]
-    queue = queue_of(*jobs)
+    queue = queue_of(*[write("slow", n) for n in range(9)], *[write(tenant, n) for n in range(4) for tenant in "bc"])
     queue.note([], {"slow"})
-    taken = [queue.take(4) for _ in range(4)]
-    assert taken == [
-        [write("slow", 0)],
+    assert [queue.take(4) for _ in range(4)] == [
+        [write("slow", 0), write("slow", 1), write("slow", 2), write("slow", 3)],
         [write("b", 0), write("c", 0), write("b", 1), write("c", 1)],
-        [write("slow", 1)],
+        [write("slow", 4), write("slow", 5), write("slow", 6), write("slow", 7)],
         [write("b", 2), write("c", 2), write("b", 3), write("c", 3)],
     ]
     queue.put(write("b", 4))
-    queue.note([write("slow", 1)], ())
-    assert queue.take(9) == [write("slow", 2), write("b", 4), write("slow", 3)]
+    queue.note([write("slow", 7)], ())
+    assert queue.take(9) == [write("slow", 8), write("b", 4)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["write", "task"]), st.sampled_from("abc"), st.integers(0, 99))), st.data())
@@ -82,10 +80,14 @@ def test_every_job_is_taken_once_and_in_the_order_of_its_tenant(plan: list[Job],
         assert all(number < place for number in earlier)
 
 
-def test_only_slow_decisions_end_a_batch() -> None:
-    slow = SlowDecisions()
-    for _ in range(1_000):
-        slow.add("a", 0.001)
-    assert (slow.enough, slow.tenants) == (False, set())
-    slow.add("b", 0.01)
-    assert (slow.enough, slow.tenants) == (True, {"b"})
+def test_slow_decisions_end_a_batch_sooner_than_many_quick_ones() -> None:
+    times = DecisionTimes()
+    for _ in range(60):
+        times.add("a", 0.0004)
+    assert (times.enough, times.slow_tenants) == (False, set())
+    for _ in range(10):
+        times.add("a", 0.0004)
+    assert (times.enough, times.slow_tenants) == (True, set())
+    times = DecisionTimes()
+    times.add("b", 0.01)
+    assert (times.enough, times.slow_tenants) == (True, {"b"})

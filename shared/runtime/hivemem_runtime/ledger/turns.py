@@ -7,8 +7,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Generic, TypeVar
 
-_SLOW_SECONDS: Final = 0.002
+_SLOW_SECONDS: Final = 0.0005
 _SLOW_SECONDS_OF_A_BATCH: Final = 0.005
+_SECONDS_OF_A_BATCH: Final = 0.025
 _SLOW_JOBS: Final = 8
 
 JobT = TypeVar("JobT")
@@ -17,7 +18,7 @@ Queues = OrderedDict[str, deque[JobT]]
 
 class TurnQueue(Generic[JobT]):
     """Jobs of different kinds keep their order, and so do the jobs of one tenant; within a run of one kind, the tenants
-    take turns. Tenants that were slow are not mixed with others: a batch of these, then one job of those."""
+    take turns. Tenants that were slow are not mixed with others: a batch of these, then a short one of those."""
 
     def __init__(self, kind: Callable[[JobT], object], tenant: Callable[[JobT], str]) -> None:
         self._kind = kind
@@ -48,13 +49,9 @@ class TurnQueue(Generic[JobT]):
         queues = self._runs[0][1]
         tenants = list(queues)
         slow = [tenant for tenant in tenants if tenant in self._slow] if self._slow else []
-        if not slow or len(slow) == len(tenants):
-            self._slow_turn = bool(slow)
-            taken = _rounds(queues, tenants, min(limit, _SLOW_JOBS) if slow else limit)
-        else:
-            self._slow_turn = not self._slow_turn
-            fast = [tenant for tenant in tenants if tenant not in self._slow]
-            taken = _rounds(queues, slow[:1], 1) if self._slow_turn else _rounds(queues, fast, limit)
+        fast = [tenant for tenant in tenants if tenant not in self._slow] if slow else tenants
+        self._slow_turn = bool(slow) and not (fast and self._slow_turn)
+        taken = _rounds(queues, slow, min(limit, _SLOW_JOBS)) if self._slow_turn else _rounds(queues, fast, limit)
         if not queues:
             self._runs.popleft()
         self._count -= len(taken)
@@ -104,21 +101,23 @@ def _rounds(queues: Queues[JobT], tenants: list[str], limit: int) -> list[JobT]:
     return taken
 
 
-class SlowDecisions:
-    """The slow decisions of one batch, and when they end it. They order writes; no outcome depends on them.
+class DecisionTimes:
+    """What the decisions of one batch take, and when they end it. This orders writes; no outcome depends on it.
 
     What counts is the thread's own time, so a busy machine makes nothing slow.
     """
 
     def __init__(self) -> None:
-        self.tenants: set[str] = set()
+        self.slow_tenants: set[str] = set()
+        self._slow_seconds = 0.0
         self._seconds = 0.0
 
     def add(self, tenant: str, seconds: float) -> None:
+        self._seconds += seconds
         if seconds > _SLOW_SECONDS:
-            self._seconds += seconds
-            self.tenants.add(tenant)
+            self._slow_seconds += seconds
+            self.slow_tenants.add(tenant)
 
     @property
     def enough(self) -> bool:
-        return self._seconds > _SLOW_SECONDS_OF_A_BATCH
+        return self._slow_seconds > _SLOW_SECONDS_OF_A_BATCH or self._seconds > _SECONDS_OF_A_BATCH

@@ -167,7 +167,7 @@ class Committer:
                 _refuse(each.outcome, settled)
             elif settled is not None and not each.outcome.done():
                 each.outcome.set_result(settled)
-        self._queue.note(submitted[: len(plan.settled)], plan.slow.tenants)
+        self._queue.note(submitted[: len(plan.settled)], plan.times.slow_tenants)
         self._queue.put_back(submitted[len(plan.settled) :])
 
     def _fail(self, submitted: Sequence[_Submitted], error: HiveError) -> None:

@@ -11,7 +11,7 @@ from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import is_once
 from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write
 from hivemem_runtime.ledger.stored import StoredRecord, store
-from hivemem_runtime.ledger.turns import SlowDecisions
+from hivemem_runtime.ledger.turns import DecisionTimes
 
 PLAN_BYTES: Final = 4 * 1024 * 1024
 """A batch ends before its records and heads pass this, which keeps its command well below what a server takes."""
@@ -79,11 +79,11 @@ class Plan:
         self.doubtful: set[HeadKey] = set()
         self.unasked: set[str] = set()
         self._bytes = 0
-        self.slow = SlowDecisions()
+        self.times = DecisionTimes()
 
     @property
     def full(self) -> bool:
-        return self._bytes >= PLAN_BYTES or self.slow.enough
+        return self._bytes >= PLAN_BYTES or self.times.enough
 
     @property
     def first_kept(self) -> int | None:
@@ -113,7 +113,7 @@ class Plan:
         except Exception as error:  # whatever a decision raises is its caller's to hear
             self._doubt(view, identities)
             self.settled.append(error)
-        self.slow.add(write.tenant, time.thread_time() - began)
+        self.times.add(write.tenant, time.thread_time() - began)
 
     def find(self, key: HeadKey) -> KnownHead | None:
         """A head as this batch leaves it so far."""

@@ -15,7 +15,7 @@ from hivemem_runtime.ledger.sqlite.batch import Batch
 from hivemem_runtime.ledger.sqlite.cache import HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.connection import unavailable
 from hivemem_runtime.ledger.sqlite.tables import Table
-from hivemem_runtime.ledger.turns import SlowDecisions, TurnQueue
+from hivemem_runtime.ledger.turns import DecisionTimes, TurnQueue
 
 ResultT = TypeVar("ResultT")
 
@@ -141,7 +141,7 @@ class Writer:
     def _commit(self, jobs: list[WriteJob]) -> list[WriteJob]:
         """The jobs that are left for the next batch, where decisions take long."""
         results: list[Result] = []
-        slow = SlowDecisions()
+        times = DecisionTimes()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._cache.refresh(self._connection)
@@ -155,8 +155,8 @@ class Writer:
                     raise
                 except Exception as error:  # the caller hears what its decision raised
                     results.append((job.future, None, error))
-                slow.add(job.write.tenant, time.thread_time() - began)
-                if slow.enough:
+                times.add(job.write.tenant, time.thread_time() - began)
+                if times.enough:
                     break
             heads = batch.apply()
             self._connection.execute("COMMIT")
@@ -173,7 +173,7 @@ class Writer:
             return []
         self._cache.put(heads)
         self._deliver(results, batch.committed)
-        self._turns.note(jobs[: len(results)], slow.tenants)
+        self._turns.note(jobs[: len(results)], times.slow_tenants)
         return jobs[len(results) :]
 
     def _commit_alone(self, job: WriteJob) -> None:
