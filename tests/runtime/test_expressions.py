@@ -1,6 +1,7 @@
 """Expressions: the evaluator answers what the library answers, within a budget that is the same on every machine."""
 
 from itertools import product
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -193,6 +194,16 @@ def test_an_excess_is_no_failure_that_the_other_side_of_a_condition_could_hide()
     for text in ("state.l.all(a, state.l.all(b, true)) || true", "true && state.l.exists(a, state.l.exists(b, false))"):
         with pytest.raises(BudgetExceeded):
             Expression(text, VARIABLES).evaluate({"state": HUGE, "event": EVENT}, Meter())
+
+
+def test_an_excess_keeps_nothing_alive_that_was_built() -> None:
+    with pytest.raises(BudgetExceeded) as raised:
+        Expression("state.l.map(x, state.s + state.s).size() > 0", VARIABLES).evaluate(
+            {"state": HUGE, "event": EVENT}, Meter()
+        )
+    frames = [frame.f_code.co_name for frame, _ in walk_tb(raised.value.__traceback__)]
+    assert frames == ["test_an_excess_keeps_nothing_alive_that_was_built", "evaluate"]
+    assert raised.value.__context__ is None
 
 
 def test_one_meter_counts_several_evaluations() -> None:

@@ -16,7 +16,7 @@ class BudgetExceeded(Exception):
 
     def __init__(self, unit: Literal["steps", "bytes"], limit: int, actual: int) -> None:
         super().__init__(f"over {limit} {unit}")
-        self.unit = unit
+        self.unit: Literal["steps", "bytes"] = unit
         self.limit = limit
         self.actual = actual
 

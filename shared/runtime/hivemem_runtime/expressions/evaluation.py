@@ -28,8 +28,13 @@ class Expression:
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter) -> Any:
         """Return the value. Raises `EvaluationFailed` or `BudgetExceeded`."""
-        meter.spend(self._nodes)
-        return self._run([meter, *[variables[name] for name in self._variables], *self._loops])
+        try:
+            meter.spend(self._nodes)
+            return self._run([meter, *[variables[name] for name in self._variables], *self._loops])
+        except BudgetExceeded as error:
+            excess = BudgetExceeded(error.unit, error.limit, error.actual)
+        # Raised anew and out here: the traceback of the first one would keep alive whatever was built.
+        raise excess
 
     def excess(self, meter: Meter) -> BudgetExceeded | None:
         """Return the excess that comes before the first look at a variable, and therefore on every input."""

@@ -25,21 +25,21 @@ def quantify(source: Run, place: int, condition: Run, cost: int, *, decides: boo
 
     def run(frame: Frame) -> bool:
         spend = frame[0].spend
-        failure: EvaluationFailed | None = None
+        failure: str | None = None  # without the exception, whose traceback would keep the frame alive
         for item in _items(source(frame)):
             spend(cost)
             frame[place] = item
             try:
                 holds = condition(frame)
             except EvaluationFailed as error:
-                failure = error
+                failure = str(error)
                 continue
             if holds is decides:
                 return bool(decides)
             if not isinstance(holds, bool):
-                failure = EvaluationFailed(f"{holds.__class__.__name__} is no condition")
+                failure = f"{holds.__class__.__name__} is no condition"
         if failure is not None:
-            raise failure
+            raise EvaluationFailed(failure)
         return not decides
 
     return run
