@@ -22,6 +22,12 @@ MEMORY_VALUE_BYTES: Final = 524_288
 MACHINE_BYTES: Final = 32_768
 """The definition of one state machine; it travels with every session that runs on it."""
 
+EXPRESSION_STEPS: Final = 100_000
+"""What all guards of one event may cost together. The count depends on the guards and their input alone."""
+
+EXPRESSION_BYTES: Final = 4_194_304
+"""The texts and lists that all guards of one event may build together."""
+
 CHANGE_VALUE_BYTES: Final = 65_536
 """A larger value is left out of its change, which says so with `value_omitted`."""
 

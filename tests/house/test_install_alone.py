@@ -55,7 +55,12 @@ DISTRIBUTIONS = [
         "hivemem-contracts", "hivemem_contracts", MONGO | COMMAND_LINE | WORKERS | BUS | {"orjson", "hivemem-runtime"}
     ),
     Alone("hivemem", "hivemem", MONGO | WORKERS | {"faststream", "hivemem-runtime"}),
-    Alone("hivemem-runtime", "hivemem_runtime", MONGO | COMMAND_LINE | WORKERS | {"hivemem"}, MONGO | {"bson"}),
+    Alone(
+        "hivemem-runtime",
+        "hivemem_runtime",
+        MONGO | COMMAND_LINE | WORKERS | {"hivemem"},
+        MONGO | {"bson", "cel_expr_python"},
+    ),
     Alone("hivemem-runtime[mongo]", "hivemem_runtime", COMMAND_LINE | WORKERS | {"hivemem"}),
     Alone(
         "hivemem-sessions",

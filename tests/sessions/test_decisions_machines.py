@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hivemem_contracts.errors import IllegalTransition, InvalidRequest, NotFound, RevisionConflict, TooLarge
+from hivemem_contracts.limits import EXPRESSION_BYTES, EXPRESSION_STEPS
 from hivemem_contracts.sessions.models import Machine, Transition
 from hivemem_contracts.sessions.requests import PutMachine
+from hivemem_runtime.expressions.budget import Meter
 from hivemem_sessions.decisions import put_machine
 from hivemem_sessions.decisions.machines import checked_definition, passes
 from hivemem_sessions.entities import MACHINE
@@ -82,13 +84,66 @@ def event_of(**fields: Any) -> dict[str, Any]:
         ("event.content.score > 1", False),
         ("size(event.metadata) == 0", True),
         ("state.big == 9223372036854775807", True),
-        ("state.many.all(a, state.many.all(b, a + b >= 0))", False),
     ],
 )
 def test_guards(expression: str, holds: bool) -> None:
     state: dict[str, Any] = {"n": 5, "user name": "é", "list": [1, 2, 3], "deep": {"very": None}, "big": 2**63 - 1}
-    state["many"] = list(range(1_000))  # the library gives up on it
-    assert passes(expression, state, event_of()) is holds
+    assert passes(expression, state, event_of(), Meter()) is holds
+
+
+def guarded(*guards: str) -> dict[str, Any]:
+    transitions = [Transition(source="a", event="go", target="b", when=guard) for guard in guards]
+    return Machine(initial="a", states=["a", "b"], transitions=transitions).model_dump(by_alias=True)
+
+
+EXPLODES = "state.many.map(x, state.s + state.s + state.s).size() > 0"
+
+
+def test_a_guard_over_its_budget_is_named_with_the_limit() -> None:
+    heads = DictHeads()
+    state = {"many": list(range(9_000)), "s": "x" * 250_000}
+    heads.create(machine=guarded("false", EXPLODES, "true"), initial_state=state)
+    with pytest.raises(TooLarge) as refused:
+        heads.append(type="go")
+    context = refused.value.context
+    assert context.pop("actual") > EXPRESSION_BYTES
+    assert context == {
+        "field": "machine.transitions.1.when",
+        "limit": EXPRESSION_BYTES,
+        "unit": "bytes",
+        "from": "a",
+        "event": "go",
+        "to": "b",
+        "when": EXPLODES,
+    }
+    assert heads.session().event_count == 0
+
+
+def test_the_guards_of_one_event_share_a_budget() -> None:
+    heads = DictHeads()
+    guard = "state.many.all(x, x < 0 || true) && false"
+    heads.create(machine=guarded(*[guard] * 20), initial_state={"many": list(range(2_000))})
+    with pytest.raises(TooLarge) as refused:
+        heads.append(type="go")
+    assert refused.value.context["limit"] == EXPRESSION_STEPS
+    again = heads.session()
+    with pytest.raises(TooLarge) as repeated:
+        heads.append(type="go")
+    assert repeated.value.context == refused.value.context
+    assert heads.session() == again
+
+
+def test_a_guard_that_is_over_its_budget_on_any_input_is_refused_with_its_definition() -> None:
+    tens = "[0,1,2,3,4,5,6,7,8,9]"
+    guard = f"{tens}.all(a, {tens}.all(b, {tens}.all(c, {tens}.all(d, {tens}.all(e, true)))))"
+    with pytest.raises(TooLarge) as refused:
+        checked_definition(Machine.model_validate(guarded("true", guard)), "definition")
+    assert refused.value.context["field"] == "definition.transitions.1.when"
+    assert refused.value.context["limit"] == EXPRESSION_STEPS
+    checked_definition(Machine.model_validate(guarded(EXPLODES)), "definition")
+    thousand = f"{tens}.all(a, {tens}.all(b, {tens}.all(c, true)))"
+    with pytest.raises(TooLarge):
+        checked_definition(Machine.model_validate(guarded(*[thousand] * 100)), "definition")
 
 
 any_json: st.SearchStrategy[Any] = st.recursive(
@@ -110,7 +165,7 @@ def test_a_guard_bears_any_state_and_event(value: Any, content: Any) -> None:
         "event.content.exists(i, i == state.x)",
         "size(state.x) > 0",
     ):
-        assert passes(expression, {"x": value}, event_of(content=content)) in (True, False)
+        assert passes(expression, {"x": value}, event_of(content=content), Meter()) in (True, False)
 
 
 def test_versions_of_a_machine_are_conditional() -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from hivemem_contracts.limits import EXPRESSION_BYTES
+
 from .hive import Agent, Body
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -130,3 +132,34 @@ async def test_machines_tell_nothing_and_hold_nothing_up(bot: Agent) -> None:
     await bot.ask("machine_put", name="m", definition=REVIEW)
     await bot.create("s1")
     assert await bot.told() == [("session.created", 1)]
+
+
+EXPLODES = "state.l.map(x, state.s + state.s + state.s).size() > 0"
+
+
+async def session_that_explodes(bot: Agent) -> None:
+    machine = {
+        "initial": "a",
+        "states": ["a"],
+        "transitions": [{"from": "a", "event": "go", "to": "a", "when": EXPLODES}],
+    }
+    await bot.create("s1", machine=machine, initial_state={"l": list(range(9_000)), "s": "x" * 250_000})
+
+
+async def test_an_event_whose_guard_is_over_its_budget_is_refused(bot: Agent) -> None:
+    await session_that_explodes(bot)
+    refused = await bot.refusal("append", session_id="s1", event={"type": "go"})
+    assert refused.code == 41301
+    assert refused.context["limit"] == EXPRESSION_BYTES
+    assert (refused.context["from"], refused.context["event"], refused.context["when"]) == ("a", "go", EXPLODES)
+    assert (await bot.session("s1"))["revision"] == 1
+
+
+async def test_a_command_whose_guard_is_over_its_budget_is_a_dead_letter(bot: Agent) -> None:
+    await session_that_explodes(bot)
+    body = {"session_id": "s1", "event": {"type": "go"}}
+    await bot.command("append", "s1", body, id=bot.id("go"))
+    await bot.command("state_set", "s1", {"session_id": "s1", "key": "k", "value": 1})
+    [letter] = await bot.letters(1)
+    assert letter.headers["Nats-Service-Error-Code"] == "41301"
+    assert (await bot.feed_of(2))[-1].what == "session.state_changed"

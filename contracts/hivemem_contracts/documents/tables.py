@@ -23,6 +23,8 @@ _LIMITS: Final = (
     ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
     ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),
     ("the definition of one state machine, as JSON", limits.MACHINE_BYTES, "bytes"),
+    ("the guards that one event asks, together", limits.EXPRESSION_STEPS, "steps"),
+    ("the texts and lists that these guards build", limits.EXPRESSION_BYTES, "bytes"),
     ("the value of one memory, as JSON", limits.MEMORY_VALUE_BYTES, "bytes"),
     ("a file", limits.ARTIFACT_BYTES, "bytes; a worker may be set to less"),
     ("a file in one request, or in one answer", limits.ARTIFACT_INLINE_BYTES, "bytes; more goes in chunks"),

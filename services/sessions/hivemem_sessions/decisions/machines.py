@@ -1,20 +1,20 @@
 """State machines: definitions that make sense, and which events they let pass."""
 
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import orjson
-from cel_expr_python import cel
 
 from hivemem_contracts.errors import IllegalTransition, InvalidRequest, NotFound, TooLarge
 from hivemem_contracts.limits import MACHINE_BYTES
 from hivemem_contracts.sessions.models import Machine
 from hivemem_contracts.sessions.requests import PutMachine
+from hivemem_runtime.expressions.budget import BudgetExceeded, EvaluationFailed, Meter
+from hivemem_runtime.expressions.evaluation import compiled
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.decisions.standing import expect
 from hivemem_sessions.entities import MACHINE, MachineRecord, SessionHead
 
-_ENVIRONMENT = cel.NewEnv(variables={"state": cel.Type.DYN, "event": cel.Type.DYN})
+_VARIABLES: Final = ("state", "event")
 
 
 def put_machine(heads: Heads, command: PutMachine) -> Decision:
@@ -46,20 +46,34 @@ def checked_definition(machine: Machine, field: str) -> dict[str, Any]:
     states = set(machine.states)
     if machine.initial not in states:
         raise _wrong(f"{field}.initial", f"{machine.initial!r} is not one of the states")
+    meter = Meter()
     for place, transition in enumerate(machine.transitions):
         path = f"{field}.transitions.{place}"
         for end, state in (("from", transition.source), ("to", transition.target)):
             if state not in states:
                 raise _wrong(f"{path}.{end}", f"{state!r} is not one of the states")
         if transition.when is not None:
-            try:
-                compiled(transition.when)
-            except ValueError as error:
-                raise _wrong(f"{path}.when", str(error)) from error
+            _check_guard(f"{path}.when", transition.when, meter)
     size = len(orjson.dumps(definition))
     if size > MACHINE_BYTES:
         raise TooLarge(f"{field}: {size} bytes, {MACHINE_BYTES} at most", field=field, limit=MACHINE_BYTES, actual=size)
     return definition
+
+
+def _check_guard(field: str, guard: str, meter: Meter) -> None:
+    """Refuse a guard that is invalid, or over the budget before it looks at its input. All guards share the meter."""
+    try:
+        excess = compiled(guard, _VARIABLES).excess(meter)
+    except ValueError as error:
+        raise _wrong(field, str(error)) from error
+    if excess is not None:
+        raise TooLarge(
+            f"{field}: with the guards before it, takes over {excess.limit} {excess.unit} whatever the state is",
+            field=field,
+            limit=excess.limit,
+            actual=excess.actual,
+            unit=excess.unit,
+        )
 
 
 def _wrong(field: str, why: str) -> InvalidRequest:
@@ -75,15 +89,18 @@ def move_machine(session_id: str, session: SessionHead, event: dict[str, Any]) -
     transitions = definition["transitions"]
     if definition["open"] and all(arrow["event"] != event["type"] for arrow in transitions):
         return None
-    leaving = [arrow for arrow in transitions if arrow["from"] == machine["state"]]
     guarded: list[str] = []
-    for arrow in leaving:
-        if arrow["event"] != event["type"]:
+    meter = Meter()
+    for place, arrow in enumerate(transitions):
+        if arrow["from"] != machine["state"] or arrow["event"] != event["type"]:
             continue
-        if arrow["when"] is None or passes(arrow["when"], session.state, event):
-            return str(arrow["to"])
+        try:
+            if arrow["when"] is None or passes(arrow["when"], session.state, event, meter):
+                return str(arrow["to"])
+        except BudgetExceeded as excess:
+            raise _too_costly(session_id, place, arrow, excess) from excess
         guarded.append(arrow["when"])
-    allowed = sorted({arrow["event"] for arrow in leaving})
+    allowed = sorted({arrow["event"] for arrow in transitions if arrow["from"] == machine["state"]})
     why = f"its guard {guarded[0]!r} does not hold" if guarded else f"it allows {', '.join(allowed) or 'nothing'}"
     raise IllegalTransition(
         f"session {session_id!r} is in state {machine['state']!r}: event {event['type']!r} is refused, {why}",
@@ -94,19 +111,26 @@ def move_machine(session_id: str, session: SessionHead, event: dict[str, Any]) -
     )
 
 
-@lru_cache(maxsize=1024)
-def compiled(expression: str) -> cel.Expression:
-    """A guard ready to run; `ValueError` says what is wrong with it."""
-    try:
-        return _ENVIRONMENT.compile(expression)
-    except RuntimeError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
+def _too_costly(session_id: str, place: int, arrow: dict[str, Any], excess: BudgetExceeded) -> TooLarge:
+    """Return the refusal, which names the guard that went over the limit; guards before it count, too."""
+    field = f"machine.transitions.{place}.when"
+    return TooLarge(
+        f"session {session_id!r}: {field}, of {arrow['event']!r} from {arrow['from']!r} to {arrow['to']!r}, "
+        f"takes over {excess.limit} {excess.unit}: {arrow['when']!r}",
+        field=field,
+        limit=excess.limit,
+        actual=excess.actual,
+        unit=excess.unit,
+        **arrow,
+    )
 
 
-def passes(expression: str, state: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether a guard holds. One that cannot be evaluated, as on a missing key or in too many steps, does not."""
+def passes(guard: str, state: dict[str, Any], event: dict[str, Any], meter: Meter) -> bool:
+    """Whether a guard holds. One that cannot be evaluated, as on a missing key, does not.
+
+    Raises `BudgetExceeded`, on the same input always: to refuse one that takes too long is not to say that it is false.
+    """
     try:
-        result = compiled(expression).eval(data={"state": state, "event": event})
-    except RuntimeError:
+        return compiled(guard, _VARIABLES).evaluate({"state": state, "event": event}, meter) is True
+    except (EvaluationFailed, ValueError):  # a guard stored by an older version may be invalid now
         return False
-    return result.type() == cel.Type.BOOL and result.value() is True

@@ -1,7 +1,7 @@
 """One task that commits, batch by batch, whatever has queued up while the last batch was being committed."""
 
 import asyncio
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -17,6 +17,7 @@ from hivemem_runtime.ledger.mongo.operations import Operations
 from hivemem_runtime.ledger.mongo.plan import Plan
 from hivemem_runtime.ledger.mongo.workbench import Workbench
 from hivemem_runtime.ledger.port import Outcome, Write
+from hivemem_runtime.ledger.turns import TurnQueue
 
 _MARK_SECONDS: Final = 0.4
 _MARKS_AT_ONCE: Final = 1_000
@@ -38,12 +39,20 @@ class _Alone:
     result: "asyncio.Future[Any]"
 
 
+def _kind(job: _Submitted | _Alone) -> object:
+    return job if isinstance(job, _Alone) else _Submitted
+
+
+def _tenant(job: _Submitted | _Alone) -> str:
+    return "" if isinstance(job, _Alone) else job.write.tenant
+
+
 class Committer:
     def __init__(self, bench: Workbench, *, batch_writes: int, queue_limit: int) -> None:
         self._bench = bench
         self._batch_writes = batch_writes
         self._queue_limit = queue_limit
-        self._queue: deque[_Submitted | _Alone] = deque()
+        self._queue: TurnQueue[_Submitted | _Alone] = TurnQueue(_kind, _tenant)
         self._wake = asyncio.Event()
         self._stopping = False
         self._loop = asyncio.get_running_loop()
@@ -63,7 +72,7 @@ class Committer:
                 )
             )
         else:
-            self._queue.append(_Submitted(write, outcome))
+            self._queue.put(_Submitted(write, outcome))
             self._wake.set()
         return outcome
 
@@ -96,39 +105,21 @@ class Committer:
 
     def _enqueue(self, run: Callable[[], Awaitable[ResultT]]) -> "asyncio.Future[ResultT]":
         result: asyncio.Future[ResultT] = self._loop.create_future()
-        self._queue.append(_Alone(run, result))
+        self._queue.put(_Alone(run, result))
         self._wake.set()
         return result
 
     async def _work(self) -> None:
         while True:
-            while self._queue:
-                await self._work_on(self._take())
+            while jobs := self._queue.take(self._batch_writes):
+                if isinstance(jobs[0], _Alone):
+                    await self._run_alone(jobs[0])
+                else:
+                    await self._commit([job for job in jobs if isinstance(job, _Submitted)])
             if self._stopping:
                 return
             self._wake.clear()
             await self._wake.wait()
-
-    def _take(self) -> "_Alone | list[_Submitted]":
-        batch: list[_Submitted] = []
-        while self._queue and len(batch) < self._batch_writes:
-            first = self._queue[0]
-            if isinstance(first, _Alone):
-                return batch or self._take_alone()
-            self._queue.popleft()
-            batch.append(first)
-        return batch
-
-    def _take_alone(self) -> "_Alone":
-        alone = self._queue.popleft()
-        assert isinstance(alone, _Alone)
-        return alone
-
-    async def _work_on(self, taken: "_Alone | list[_Submitted]") -> None:
-        if isinstance(taken, _Alone):
-            await self._run_alone(taken)
-        elif taken:
-            await self._commit(taken)
 
     async def _run_alone(self, alone: "_Alone") -> None:
         try:
@@ -177,15 +168,15 @@ class Committer:
                 _refuse(each.outcome, settled)
             elif settled is not None and not each.outcome.done():
                 each.outcome.set_result(settled)
-        self._queue.extendleft(reversed(submitted[len(plan.settled) :]))
+        self._queue.note(submitted[: len(plan.settled)], plan.times.slow_tenants)
+        self._queue.put_back(submitted[len(plan.settled) :])
 
     def _fail(self, submitted: Sequence[_Submitted], error: HiveError) -> None:
         """Whatever was submitted behind it fails too: a later write must not be there without an earlier one."""
         for each in submitted:
             _refuse(each.outcome, error)
-        for behind in self._queue:
+        for behind in self._queue.clear():
             _refuse(behind.result if isinstance(behind, _Alone) else behind.outcome, error)
-        self._queue.clear()
 
     def _flush_soon(self) -> None:
         self._marks_timer = None

@@ -1,5 +1,6 @@
 """What a batch of writes decides, worked out in memory on known heads. Pure: it may run again on newer ones."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -10,6 +11,7 @@ from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import is_once
 from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write
 from hivemem_runtime.ledger.stored import StoredRecord, store
+from hivemem_runtime.ledger.turns import DecisionTimes
 
 PLAN_BYTES: Final = 4 * 1024 * 1024
 """A batch ends before its records and heads pass this, which keeps its command well below what a server takes."""
@@ -77,10 +79,11 @@ class Plan:
         self.doubtful: set[HeadKey] = set()
         self.unasked: set[str] = set()
         self._bytes = 0
+        self.times = DecisionTimes()
 
     @property
     def full(self) -> bool:
-        return self._bytes >= PLAN_BYTES
+        return self._bytes >= PLAN_BYTES or self.times.enough
 
     @property
     def first_kept(self) -> int | None:
@@ -101,6 +104,7 @@ class Plan:
             self.settled.append(repeated)
             return
         view = _View(self, write.tenant)
+        began = time.thread_time()
         try:
             self.settled.append(self._run(write, view, identities))
         except HeadsMissing as missing:
@@ -109,6 +113,7 @@ class Plan:
         except Exception as error:  # whatever a decision raises is its caller's to hear
             self._doubt(view, identities)
             self.settled.append(error)
+        self.times.add(write.tenant, time.thread_time() - began)
 
     def find(self, key: HeadKey) -> KnownHead | None:
         """A head as this batch leaves it so far."""

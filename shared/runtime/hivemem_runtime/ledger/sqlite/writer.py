@@ -4,6 +4,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -16,11 +17,11 @@ from hivemem_runtime.ledger.sqlite.batch import Batch
 from hivemem_runtime.ledger.sqlite.cache import HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.connection import unavailable
 from hivemem_runtime.ledger.sqlite.tables import Table
+from hivemem_runtime.ledger.turns import DecisionTimes, TurnQueue
 
 log = structlog.get_logger("hivemem.ledger")
 
 ResultT = TypeVar("ResultT")
-JobT = TypeVar("JobT", "WriteJob", "TaskJob[Any]")
 
 
 @dataclass(slots=True)
@@ -61,6 +62,10 @@ Job = WriteJob | TaskJob[Any] | _Resume | _Stop
 Result = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
+def _tenant(job: Job) -> str:
+    return job.write.tenant if isinstance(job, WriteJob) else ""
+
+
 class Writer:
     """Owns the connection that writes. Results are handed to the event loop a batch at a time."""
 
@@ -79,6 +84,7 @@ class Writer:
         self._listeners = listeners
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._turns: TurnQueue[Job] = TurnQueue(type, _tenant)
         self._cache = HeadCache()
         self._failure: Unavailable | None = None
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
@@ -122,57 +128,57 @@ class Writer:
             log.exception("the ledger's writer thread failed")
 
     def _work(self) -> None:
-        """The thread. Jobs are taken in order; of those that stand together, writes are committed together and tasks
-        are."""
-        held: Job | None = None
+        """The thread. Of the jobs that stand together, writes are committed together and tasks are."""
         while True:
-            job = held or self._queue.get()
-            held = None
-            if isinstance(job, _Stop):
+            jobs = self._next()
+            if isinstance(jobs[0], _Stop):
                 return
-            if isinstance(job, _Resume):
+            if isinstance(jobs[0], _Resume):
                 self._failure = None
-            elif self._failure is not None:
-                self._deliver([(job.future, None, self._failure)], [])
-            elif isinstance(job, TaskJob):
-                tasks, held = self._take(job)
-                self._run_tasks(tasks)
+                continue
+            writes = [job for job in jobs if isinstance(job, WriteJob)]
+            tasks = [job for job in jobs if isinstance(job, TaskJob)]
+            if self._failure is not None:
+                futures = [*[job.future for job in writes], *[job.future for job in tasks]]
+                self._deliver([(future, None, self._failure) for future in futures], [])
+            elif writes:
+                self._turns.put_back(self._commit(writes))
             else:
-                jobs, held = self._take(job)
-                self._commit(jobs)
+                self._run_tasks(tasks)
 
-    def _take(self, first: JobT) -> tuple[list[JobT], Job | None]:
-        """With those of its kind that are right behind it."""
-        jobs = [first]
-        while len(jobs) < self._batch_writes:
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                return jobs, None
-            if not isinstance(job, type(first)):
-                return jobs, job
-            jobs.append(job)
-        return jobs, None
+    def _next(self) -> list[Job]:
+        """The jobs whose turn it is, among all that were submitted by now."""
+        if not self._turns:
+            self._turns.put(self._queue.get())
+        while not self._queue.empty():
+            self._turns.put(self._queue.get())
+        return self._turns.take(self._batch_writes)
 
-    def _commit(self, jobs: list[WriteJob]) -> None:
+    def _commit(self, jobs: list[WriteJob]) -> list[WriteJob]:
+        """The jobs that are left for the next batch, where decisions take long."""
         results: list[Result] = []
+        times = DecisionTimes()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._cache.refresh(self._connection)
             batch = Batch(self._connection, self._tables, self._cache, self._clock, self.marks)
             batch.load([job.write for job in jobs])
             for place, job in enumerate(jobs):
+                began = time.thread_time()
                 try:
                     results.append((job.future, batch.run(place, job.write), None))
                 except sqlite3.Error:
                     raise
                 except Exception as error:  # the caller hears what its decision raised
                     results.append((job.future, None, error))
+                times.add(job.write.tenant, time.thread_time() - began)
+                if times.enough:
+                    break
             heads = batch.apply()
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail([job.future for job in jobs], error)
-            return
+            return []
         except Exception as error:
             # One of them has a head that cannot be kept: each alone, so that only that one fails.
             self._roll_back()
@@ -180,9 +186,11 @@ class Writer:
                 self._deliver([(jobs[0].future, None, error)], [])
             for job in jobs if len(jobs) > 1 else ():
                 self._commit_alone(job)
-            return
+            return []
         self._cache.put(heads)
         self._deliver(results, batch.committed)
+        self._turns.note(jobs[: len(results)], times.slow_tenants)
+        return jobs[len(results) :]
 
     def _commit_alone(self, job: WriteJob) -> None:
         if self._failure is None:
