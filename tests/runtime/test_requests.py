@@ -40,7 +40,9 @@ def operation(name: str, *, writes: bool = False) -> Operation[..., Ask, Answer]
 ECHO, HOLD, FAIL, REFUSE, WRITTEN = (operation(name) for name in ("echo", "hold", "fail", "refuse", "written"))
 COUNT = operation("count", writes=True)
 CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REFUSE, WRITTEN, COUNT))
-LIMIT = 3
+LIMIT = 6
+HELD = LIMIT // 2
+"""A tenant alone may have half of them."""
 
 
 @dataclass
@@ -133,9 +135,10 @@ async def test_an_answer_that_is_written_already_goes_out_as_it_is(requests: Req
 async def test_past_the_limit_the_answer_is_overloaded_at_once(
     requests: Requests, caller: Client, served: Served
 ) -> None:
-    held = [asyncio.create_task(ask(caller, "hold", b'{"text":"held"}')) for _ in range(LIMIT)]
-    await eventually(lambda: served.held == LIMIT, "all of them are under way")
-    assert requests.status() == {"under_way": LIMIT, "limit": LIMIT}
+    held = [asyncio.create_task(ask(caller, "hold", b'{"text":"held"}')) for _ in range(HELD)]
+    await eventually(lambda: served.held == HELD, "all of them are under way")
+    status = requests.status()
+    assert (status["under_way"], status["limit"], status["waiting"]) == (HELD, LIMIT, 0)
     refused = await ask(caller, "echo")
     error = orjson.loads(refused.data)["error"]
     assert (code_of(refused), error["name"], error["retryable"]) == ("42901", "Overloaded", True)
@@ -143,15 +146,15 @@ async def test_past_the_limit_the_answer_is_overloaded_at_once(
     assert error["context"]["retry_after_ms"] > 0
     served.gate.set()
     answers = [orjson.loads(message.data)["text"] for message in await asyncio.gather(*held)]
-    assert answers == ["held"] * LIMIT
+    assert answers == ["held"] * HELD
     assert code_of(await ask(caller, "echo")) is None
 
 
 async def test_leaving_takes_nothing_more_and_answers_what_was_taken(
     requests: Requests, caller: Client, served: Served
 ) -> None:
-    held = [asyncio.create_task(ask(caller, "hold")) for _ in range(LIMIT)]
-    await eventually(lambda: served.held == LIMIT, "all of them are under way")
+    held = [asyncio.create_task(ask(caller, "hold")) for _ in range(HELD)]
+    await eventually(lambda: served.held == HELD, "all of them are under way")
     leaving = asyncio.create_task(requests.stop())
 
     async def nobody_there() -> bool:
@@ -163,7 +166,7 @@ async def test_leaving_takes_nothing_more_and_answers_what_was_taken(
     await eventually(nobody_there, "nothing more is taken")
     assert not leaving.done()
     served.gate.set()
-    assert [code_of(message) for message in await asyncio.gather(*held)] == [None] * LIMIT
+    assert [code_of(message) for message in await asyncio.gather(*held)] == [None] * HELD
     await leaving
 
 

@@ -27,6 +27,8 @@ POLL_SECONDS: Final = 0.01
 LEFTOVER_POLLS: Final = 200
 RESTART_SECONDS: Final = 0.2
 MAX_PAYLOAD: Final = "8MB"
+MAX_PENDING: Final = "256MB"
+"""What a connection may leave unread before the server cuts it off: a burst of large requests."""
 MAX_FILE_STORE: Final = "8GB"
 """What the streams may take at most; the server's own bound is a share of the disk, and a small one would not do."""
 SYNC_INTERVAL: Final = "1s"
@@ -122,6 +124,7 @@ class NatsServer:
             f'listen: "{HOST}:{self._port}"\n'
             "server_name: hivemem\n"
             f"max_payload: {MAX_PAYLOAD}\n"
+            f"max_pending: {MAX_PENDING}\n"
             "jetstream {\n"
             f'  store_dir: "{store}"\n'
             f"  max_file_store: {MAX_FILE_STORE}\n"

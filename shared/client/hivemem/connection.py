@@ -17,7 +17,6 @@ from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
 from hivemem_contracts.identifiers import new_id
-from hivemem_contracts.subjects import encode_token
 
 log = logging.getLogger("hivemem")
 
@@ -58,11 +57,6 @@ class Direct:
             self._handle(message)
         except Exception:  # an error here would end the read loop, and the connection with it
             log.exception("a message on %s could not be handled", message.subject)
-
-
-def inbox_prefix(tenant: str, agent: str) -> str:
-    """The subject under which an agent gets its answers, and under which no other agent may subscribe."""
-    return f"_INBOX_{encode_token(tenant)}_{encode_token(agent)}"
 
 
 class Connection:

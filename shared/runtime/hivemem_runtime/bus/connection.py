@@ -11,7 +11,7 @@ from nats.aio.client import Client as Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import MINIMUM_SERVER
-from hivemem_runtime.bus.wire import read_headers_fast
+from hivemem_runtime.bus.wire import read_ahead, read_headers_fast
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -29,6 +29,7 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
     """Connect and check the server's version. Reconnects by itself for as long as it takes, once connected."""
     client = Client()
     read_headers_fast(client)
+    read_ahead()
 
     async def disconnected() -> None:
         if not client.is_closed:  # it is told of a close, too

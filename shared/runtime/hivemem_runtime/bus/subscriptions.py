@@ -1,7 +1,12 @@
 """Subscribing with types: the client library's own method leaves some of them open."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
 
+import nats.errors
+import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import (
@@ -9,6 +14,8 @@ from nats.aio.subscription import (
     DEFAULT_SUB_PENDING_MSGS_LIMIT,
     Subscription,
 )
+
+log = structlog.get_logger("hivemem.bus")
 
 Receive = Callable[[Msg], Awaitable[None]]
 
@@ -29,3 +36,35 @@ async def subscribe(
         pending_msgs_limit=0 if unlimited else DEFAULT_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit=0 if unlimited else DEFAULT_SUB_PENDING_BYTES_LIMIT,
     )
+
+
+class _Direct:
+    """Answers to the two methods that the client library calls on the future of a subscription."""
+
+    def __init__(self, take: Callable[[Msg], None]) -> None:
+        self._take = take
+
+    def cancelled(self) -> bool:
+        return False
+
+    def set_result(self, message: Msg) -> None:
+        try:
+            self._take(message)
+        except Exception:  # an error here would end the read loop
+            log.exception("a message could not be taken", subject=message.subject)
+
+
+async def subscribe_direct(
+    client: Client, subject: str, take: Callable[[Msg], None], *, queue: str = ""
+) -> Subscription:
+    """`take` gets each message as it is read from the connection, so none waits and none is dropped: it must be quick,
+    and bound by itself what it keeps."""
+    direct = cast("asyncio.Future[Msg]", _Direct(take))
+    return await client.subscribe(subject, queue, future=direct)  # pyright: ignore[reportUnknownMemberType]  # untyped Future
+
+
+async def drain(subscription: Subscription) -> None:
+    """Take nothing more, but what the server has handed over already; not of a connection that is closed."""
+    drained: Any = subscription  # the library leaves the types of draining open
+    with suppress(nats.errors.Error):
+        await drained.drain()

@@ -4,12 +4,17 @@
 only module that reaches below the client's public calls.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
+import nats.aio.client
 import nats.errors
 from nats.aio.client import Client
+
+READ_BYTES: Final = 2 * 1024 * 1024
+"""How much the client reads at once. With its own 32 KiB it gets 256 KiB at most in one turn of the event loop. A worker
+that also works in each turn then reads too slowly during a burst, and the server cuts it off."""
 
 _VERSION: Final = "NATS/1.0\r\n"
 _SPACE: Final = " \t\n\r\x0b\x0c"
@@ -46,6 +51,23 @@ async def send(client: Client, frames: Iterable[bytes]) -> None:
         raise nats.errors.ConnectionReconnectingError
     await client._send_command(b"".join(frames))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     await client._flush_pending()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+async def write(client: Client, frames: Sequence[bytes]) -> None:
+    """Write frames to the socket, and return when nearly all of them have left. Raises `nats.errors.Error` or `OSError`
+    where the connection does not take them."""
+    if client.is_closed:
+        raise nats.errors.ConnectionClosedError
+    if not client.is_connected:
+        raise nats.errors.ConnectionReconnectingError
+    transport: Any = client._transport  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    transport.write(b"".join(frames))
+    await transport.drain()
+
+
+def read_ahead() -> None:
+    """Have the clients of this process read more at once; of those that connect from now on."""
+    nats.aio.client.DEFAULT_BUFFER_SIZE = READ_BYTES
 
 
 def read_headers_fast(client: Client) -> None:
