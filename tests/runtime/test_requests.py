@@ -37,7 +37,8 @@ def operation(name: str, *, writes: bool = False) -> Operation[..., Ask, Answer]
     return Operation("things", name, Ask, Answer, summary=f"{name}.", writes=writes)
 
 
-ECHO, HOLD, FAIL, REFUSE, WRITTEN = (operation(name) for name in ("echo", "hold", "fail", "refuse", "written"))
+NAMES = ("echo", "hold", "fail", "refuse", "written")
+ECHO, HOLD, FAIL, REFUSE, WRITTEN = (operation(name) for name in NAMES)
 COUNT = operation("count", writes=True)
 CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REFUSE, WRITTEN, COUNT))
 LIMIT = 6

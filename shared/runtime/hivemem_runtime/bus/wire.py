@@ -13,8 +13,8 @@ import nats.errors
 from nats.aio.client import Client
 
 READ_BYTES: Final = 2 * 1024 * 1024
-"""How much the client reads at once. With its own 32 KiB it gets 256 KiB at most in one turn of the event loop. A worker
-that also works in each turn then reads too slowly during a burst, and the server cuts it off."""
+"""How much the client reads at once. With its own 32 KiB it gets 256 KiB at most in one turn of the event loop. A
+worker that also works in each turn then reads too slowly during a burst, and the server cuts it off."""
 
 _VERSION: Final = "NATS/1.0\r\n"
 _SPACE: Final = " \t\n\r\x0b\x0c"
