@@ -23,7 +23,7 @@ SUBJECT = "hive.req.*.*.things.echo"
 
 
 class Asked:
-    """Counts how often health was asked for, which is once for each answer to STATS."""
+    """Counts calls for the health, one for each answer to STATS."""
 
     def __init__(self) -> None:
         self.times = 0

@@ -84,7 +84,7 @@ class Admission(Generic[ItemT]):
         self.working += working
 
     def done(self, tenant: Tenant[ItemT], held: int, working: int) -> None:
-        """Let go of an item and all that it holds."""
+        """Let go of an item and its bytes."""
         self.correct(tenant, -held, -working)
         self.requests -= 1
         tenant.requests -= 1

@@ -65,8 +65,8 @@ class Asking:
 async def request_as(
     client: Client, sender: Sender, subject: str, data: bytes, headers: dict[str, str] | None, timeout_seconds: float
 ) -> Msg:
-    """The answer to what is asked in the name of an agent. It comes to an inbox of that agent, for workers need not
-    answer anywhere else. Raises what the client's own `request` does."""
+    """Ask in the name of an agent. The answer comes to an inbox of that agent, because a worker may be set to answer
+    nowhere else. Raises the same errors as the client's own `request`."""
     inbox = f"{inbox_prefix(sender.tenant, sender.agent)}.{new_id()}"
     subscription = await subscribe(client, inbox)
     try:

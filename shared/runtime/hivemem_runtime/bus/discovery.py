@@ -1,4 +1,4 @@
-"""Discovery: a worker is found by the NATS services protocol (ADR-32), which `nats service` and the doctor speak.
+"""Discovery by the NATS services protocol (ADR-32): `nats service` and the doctor find workers through it.
 
 Whoever asks names the subject of the answer, so it goes to inboxes only. Answers are made at most some times a second,
 once for all who asked in between, and how many may wait for one is bounded.

@@ -18,7 +18,7 @@ WRITE_BYTES: Final = 262_144
 """Answers of the same moment leave together, up to this for the small ones and again for the large ones."""
 
 LARGE_BYTES: Final = 16_384
-"""From here on an answer is large. Small ones do not wait behind more than one write of large ones."""
+"""An answer is large from this size on. Small ones wait behind one write of large ones at most."""
 
 STUCK_SECONDS: Final = 5.0
 """A write that takes longer is trouble: the server does not read."""
@@ -54,7 +54,7 @@ class Outbox(Generic[OwnerT]):
         self._put(answer, None)
 
     def trouble(self) -> str:
-        """What is wrong, if anything is."""
+        """Say that the server does not read, if so; otherwise the text is empty."""
         if self._since is None or time.monotonic() - self._since < STUCK_SECONDS:
             return ""
         return f"answers do not leave: the server has not read for {time.monotonic() - self._since:.0f} s"

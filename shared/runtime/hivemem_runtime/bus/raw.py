@@ -35,7 +35,7 @@ from hivemem_runtime.bus.wire import frame, header_lines, write
 log = structlog.get_logger("hivemem.raw")
 
 ITEM_BYTES: Final = 1_048_576
-"""Of a message, on average: its own bytes, or those of its answer."""
+"""A message and its answer together hold about this much."""
 
 OVERLOADED_RETRY_MS: Final = 50
 STOP_SECONDS: Final = 10.0

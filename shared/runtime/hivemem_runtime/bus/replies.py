@@ -17,14 +17,14 @@ log = structlog.get_logger("hivemem.replies")
 PLAIN_INBOX: Final = "_INBOX"
 REPLY_CHARACTERS: Final = 1_024
 TEXT_CHARACTERS: Final = 512
-"""Of an error's text in a header; the body has all of it."""
+"""The most of an error's text in a header; the body has the whole text."""
 
 ERROR_BYTES: Final = 32_768
-"""Of an error's body. What a caller sent may stand in it, and an answer over the server's payload limit would end the
-worker's connection."""
+"""The most that the body of an error has. It may repeat parts of a request, and an answer over the server's payload
+limit would end the worker's connection."""
 
 DETAIL_CHARACTERS: Final = 2_048
-"""Of the detail, and of each text in the context, where the body is over its limit."""
+"""The most of the detail, and of each text in the context, where a body is over its limit."""
 
 LOG_SECONDS: Final = 10.0
 SHOWN: Final = 200

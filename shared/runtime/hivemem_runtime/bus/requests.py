@@ -152,7 +152,7 @@ class Requests:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Begin what waits, as far as there is room; the connection is read in between."""
+        """Begin waiting requests while there is room. The connection is read between two slices of work."""
         self._turning = False
         deadline, begun = time.perf_counter() + SLICE_SECONDS, 0
         while (pending := self._admission.next()) is not None:
@@ -263,7 +263,7 @@ class Requests:
             self._left((pending,))
 
     def _left(self, some: Sequence["Pending"]) -> None:
-        """The answers of these have left, or there are none: others may begin."""
+        """Let go of requests whose answers have left, so that others may begin."""
         for pending in some:
             self._admission.done(pending.tenant, pending.held, pending.working)
         if self._admission.waiting:

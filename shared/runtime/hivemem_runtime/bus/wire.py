@@ -66,7 +66,7 @@ async def write(client: Client, frames: Sequence[bytes]) -> None:
 
 
 def read_ahead() -> None:
-    """Have the clients of this process read more at once; of those that connect from now on."""
+    """Have clients of this process that connect from now on read more at once."""
     nats.aio.client.DEFAULT_BUFFER_SIZE = READ_BYTES
 
 
