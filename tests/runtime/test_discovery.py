@@ -11,11 +11,9 @@ from nats.aio.msg import Msg
 from nats.micro.service import ServiceInfo, ServicePing, ServiceStats
 
 from hivemem_runtime.bus import discovery
-from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.subscriptions import subscribe
-from hivemem_testing.process import ProcessServer
 
 from .things import eventually
 
@@ -52,13 +50,6 @@ async def found(client: Client, endpoint: Endpoint, health: Callable[[], dict[st
     await client.flush()
     yield found
     await found.stop()
-
-
-@pytest.fixture
-async def caller(bus: ProcessServer) -> AsyncIterator[Client]:
-    caller = await connect(bus.url, "caller")
-    yield caller
-    await caller.close()
 
 
 async def told(caller: Client, subject: str) -> dict[str, Any]:

@@ -40,9 +40,8 @@ class Admission(Generic[ItemT]):
     def take(self, name: str, item: ItemT, size: int, expected: int) -> Tenant[ItemT] | None:
         """Let an item wait for its turn. It holds `size` bytes, and while it is worked on `expected` ones more. None
         where it would be too much."""
-        tenant = self._tenants.get(name)
-        if tenant is None:
-            tenant = Tenant(name)
+        known = self._tenants.get(name)
+        tenant: Tenant[ItemT] = Tenant(name) if known is None else known
         if tenant.requests >= self.requests_limit - self.requests:
             return None
         if tenant.bytes + size > self.bytes_limit - self.bytes and self.bytes:
