@@ -65,6 +65,7 @@ class Outbox(Generic[OwnerT]):
             self._writing = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
+        await asyncio.sleep(0)  # what is answered in this turn of the event loop leaves with one write
         while some := [*_first(self._small), *_first(self._large)]:
             self._since = time.monotonic()
             try:
