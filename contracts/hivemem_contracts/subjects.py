@@ -63,6 +63,13 @@ def request_subject(tenant: str, agent: str, service: str, operation: str) -> st
     return checked(f"hive.req.{encode_token(tenant)}.{encode_token(agent)}.{service}.{operation}")
 
 
+def inbox_prefix(tenant: str, agent: str) -> str:
+    """Below it an agent gets its answers, and no other agent may subscribe there. `_` parts the two names, so one
+    inside of them is escaped as well."""
+    tokens = (encode_token(text).replace("_", "%5F") for text in (tenant, agent))
+    return f"_INBOX_{'_'.join(tokens)}"
+
+
 def command_subject(tenant: str, agent: str, service: str, operation: str, route: str) -> str:
     """Where a durable command goes. `route` orders it: the session id, or the whole namespace as one token."""
     return checked(f"hive.in.{encode_token(tenant)}.{encode_token(agent)}.{service}.{operation}.{encode_token(route)}")

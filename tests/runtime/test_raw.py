@@ -13,6 +13,7 @@ from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.raw import Answering, RawAnswer, RawRequest, RawSubject
+from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_testing.contract import Server
 
 
@@ -78,11 +79,11 @@ async def test_too_many_at_once_are_refused(client: Client) -> None:
         await go_on.wait()
         return RawAnswer()
 
-    async with answering(client, subject, wait, under_way=2) as raw:
+    async with answering(client, subject, wait, under_way=4) as raw:
         waiting = [asyncio.create_task(client.request(subject, b"", timeout=10)) for _ in range(2)]
         for _ in waiting:
             await taken.acquire()
-        assert raw.status() == {"under_way": 2, "limit": 2}
+        assert (raw.status()["under_way"], raw.status()["limit"]) == (2, 4)
         assert error_of(await client.request(subject, b"")) == "Overloaded"
         go_on.set()
         assert [(await each).data for each in waiting] == [b"", b""]
@@ -114,6 +115,46 @@ async def test_nobody_can_have_an_answer_sent_elsewhere_than_to_an_inbox(client:
         await client.publish(subject, b"x", reply=elsewhere)
         await client.request(subject, b"")
         assert subscription.pending_msgs == 0
+
+
+async def test_bytes_go_to_no_inbox_of_another_agent(client: Client) -> None:
+    tenant = new_id()
+    subject = f"hive.req.{tenant}.bot.raw.x"
+    heard: list[str] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.subject)
+
+    for agent in ("bot", "other"):
+        await subscribe(client, f"_INBOX_{tenant}_{agent}.>", hear)
+    async with answering(client, subject, echo) as raw:
+        await client.publish(subject, b"x", reply=f"_INBOX_{tenant}_other.x")
+        await client.publish(subject, b"x", reply=f"_INBOX_{tenant}_bot.x")
+        await client.request(subject, b"")
+        await client.flush()
+    assert heard == [f"_INBOX_{tenant}_bot.x"]
+    assert raw.status()["unanswered"] == 1
+
+
+async def test_another_tenant_finds_room_beside_one_that_takes_all_it_may(client: Client) -> None:
+    name = new_id()
+    go_on, taken = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def wait(request: RawRequest) -> RawAnswer:
+        if request.data == b"wait":
+            taken.release()
+            await go_on.wait()
+        return RawAnswer(data=b"done")
+
+    async with answering(client, f"hive.req.*.bot.{name}.x", wait, under_way=4):
+        greedy, other = f"hive.req.greedy.bot.{name}.x", f"hive.req.other.bot.{name}.x"
+        waiting = [asyncio.create_task(client.request(greedy, b"wait", timeout=10)) for _ in range(2)]
+        for _ in waiting:
+            await taken.acquire()
+        assert error_of(await client.request(greedy, b"")) == "Overloaded"
+        assert (await client.request(other, b"")).data == b"done"
+        go_on.set()
+        assert [(await each).data for each in waiting] == [b"done", b"done"]
 
 
 async def test_those_of_a_queue_share_what_comes(client: Client, nats_server: Server) -> None:

@@ -1,121 +1,20 @@
 """Requests: bounded, told about in the ecosystem's own way, and finished before a worker leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import nats.errors
 import orjson
 import pytest
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 
-from hivemem_contracts.errors import Forbidden
-from hivemem_contracts.model import ReplyBody, RequestBody
-from hivemem_contracts.operations import Operation, ServiceContract
-from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.requests import Requests
-from hivemem_runtime.ledger.port import Append, Outcome, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_runtime.service import Call, Service
+from hivemem_runtime.service import Service
 from hivemem_testing.process import ProcessServer
 
-from .things import THING, Thing, eventually
-
-
-class Ask(RequestBody):
-    text: str = ""
-
-
-class Answer(ReplyBody):
-    text: str
-    agent: str
-
-
-def operation(name: str, *, writes: bool = False) -> Operation[..., Ask, Answer]:
-    return Operation("things", name, Ask, Answer, summary=f"{name}.", writes=writes)
-
-
-ECHO, HOLD, FAIL, REFUSE, WRITTEN = (operation(name) for name in ("echo", "hold", "fail", "refuse", "written"))
-COUNT = operation("count", writes=True)
-CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REFUSE, WRITTEN, COUNT))
-LIMIT = 3
-
-
-@dataclass
-class Served:
-    """A service whose `hold` answers once the gate opens."""
-
-    ledger: SqliteLedger
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    held: int = 0
-
-    def service(self) -> Service:
-        service = Service(CONTRACT, self.ledger)
-        service.handler(ECHO, self.echo)
-        service.handler(HOLD, self.hold)
-        service.handler(FAIL, self.fail)
-        service.handler(REFUSE, self.refuse)
-        service.handler(WRITTEN, self.written)
-        service.command(COUNT, self.plan, self.answer)
-        return service
-
-    async def echo(self, call: Call, body: Ask) -> Answer:
-        return Answer(text=body.text, agent=call.sender.agent)
-
-    async def hold(self, call: Call, body: Ask) -> Answer:
-        self.held += 1
-        await self.gate.wait()
-        return await self.echo(call, body)
-
-    async def fail(self, call: Call, body: Ask) -> Answer:
-        raise KeyError("secret")
-
-    async def refuse(self, call: Call, body: Ask) -> Answer:
-        raise Forbidden("line one\r\nNats-Service-Error-Code: 0", who=call.sender.agent)
-
-    async def written(self, call: Call, body: Ask) -> bytes:
-        return b'{"text": "' + body.text.encode() + b'"}'
-
-    def plan(self, call: Call, body: Ask) -> Write:
-        if body.text == "fail":
-            raise KeyError("secret")
-        return Write("acme", "bot", THING, "t", lambda heads, now: [Append(THING, "t", Thing(1))], call.request_id)
-
-    async def answer(self, call: Call, body: Ask, outcome: Outcome) -> Answer:
-        if body.text == "fail late":
-            raise KeyError("secret")
-        return Answer(text=f"{outcome.record.number} {outcome.duplicate}", agent=call.sender.agent)
-
-
-@pytest.fixture
-def served(ledger: SqliteLedger) -> Served:
-    return Served(ledger)
-
-
-@pytest.fixture
-async def requests(client: Client, served: Served) -> AsyncIterator[Requests]:
-    requests = Requests(client, served.service(), version="1.2.3", health=lambda: {"ready": True}, under_way=LIMIT)
-    await requests.start()
-    yield requests
-    served.gate.set()
-    await requests.stop()
-
-
-@pytest.fixture
-async def caller(bus: ProcessServer) -> AsyncIterator[Client]:
-    caller = await connect(bus.url, "caller")
-    yield caller
-    await caller.close()
-
-
-async def ask(caller: Client, name: str, data: bytes = b"", headers: dict[str, str] | None = None) -> Msg:
-    return await caller.request(f"hive.req.acme.bot.things.{name}", data, timeout=10, headers=headers)
-
-
-def code_of(message: Msg) -> str | None:
-    return (message.headers or {}).get("Nats-Service-Error-Code")
+from .served import CONTRACT, ECHO, HELD, LIMIT, Served, ask, code_of, operation
+from .things import eventually
 
 
 async def test_a_request_is_answered(requests: Requests, caller: Client) -> None:
@@ -133,9 +32,10 @@ async def test_an_answer_that_is_written_already_goes_out_as_it_is(requests: Req
 async def test_past_the_limit_the_answer_is_overloaded_at_once(
     requests: Requests, caller: Client, served: Served
 ) -> None:
-    held = [asyncio.create_task(ask(caller, "hold", b'{"text":"held"}')) for _ in range(LIMIT)]
-    await eventually(lambda: served.held == LIMIT, "all of them are under way")
-    assert requests.status() == {"under_way": LIMIT, "limit": LIMIT}
+    held = [asyncio.create_task(ask(caller, "hold", b'{"text":"held"}')) for _ in range(HELD)]
+    await eventually(lambda: served.held == HELD, "all of them are under way")
+    status = requests.status()
+    assert (status["under_way"], status["limit"], status["waiting"]) == (HELD, LIMIT, 0)
     refused = await ask(caller, "echo")
     error = orjson.loads(refused.data)["error"]
     assert (code_of(refused), error["name"], error["retryable"]) == ("42901", "Overloaded", True)
@@ -143,15 +43,15 @@ async def test_past_the_limit_the_answer_is_overloaded_at_once(
     assert error["context"]["retry_after_ms"] > 0
     served.gate.set()
     answers = [orjson.loads(message.data)["text"] for message in await asyncio.gather(*held)]
-    assert answers == ["held"] * LIMIT
+    assert answers == ["held"] * HELD
     assert code_of(await ask(caller, "echo")) is None
 
 
 async def test_leaving_takes_nothing_more_and_answers_what_was_taken(
     requests: Requests, caller: Client, served: Served
 ) -> None:
-    held = [asyncio.create_task(ask(caller, "hold")) for _ in range(LIMIT)]
-    await eventually(lambda: served.held == LIMIT, "all of them are under way")
+    held = [asyncio.create_task(ask(caller, "hold")) for _ in range(HELD)]
+    await eventually(lambda: served.held == HELD, "all of them are under way")
     leaving = asyncio.create_task(requests.stop())
 
     async def nobody_there() -> bool:
@@ -163,7 +63,7 @@ async def test_leaving_takes_nothing_more_and_answers_what_was_taken(
     await eventually(nobody_there, "nothing more is taken")
     assert not leaving.done()
     served.gate.set()
-    assert [code_of(message) for message in await asyncio.gather(*held)] == [None] * LIMIT
+    assert [code_of(message) for message in await asyncio.gather(*held)] == [None] * HELD
     await leaving
 
 
@@ -213,10 +113,14 @@ async def test_the_service_is_found_by_the_ecosystems_own_tools(requests: Reques
     assert found["INFO"]["description"] == "Things of a test."
     assert found["INFO"]["metadata"]["product"] == "hivemem"
     endpoints = {endpoint["name"]: endpoint for endpoint in found["INFO"]["endpoints"]}
-    assert set(endpoints) == {"echo", "hold", "fail", "refuse", "written", "count"}
+    assert set(endpoints) == {"echo", "hold", "fail", "refuse", "written", "large", "count"}
     assert endpoints["echo"]["subject"] == "hive.req.*.*.things.echo"
     assert endpoints["echo"]["queue_group"] == "things"
     assert endpoints["echo"]["metadata"] == {"summary": "echo."}
+    figures = {endpoint["name"]: endpoint for endpoint in found["STATS"]["endpoints"]}
+    assert (figures["fail"]["num_requests"], figures["fail"]["num_errors"]) == (1, 1)
+    assert figures["fail"]["last_error"] == "50001:Internal"
+    assert figures["fail"]["processing_time"] == figures["fail"]["average_processing_time"] > 0
     stats = {endpoint["name"]: endpoint["data"] for endpoint in found["STATS"]["endpoints"]}
     assert (stats["echo"]["completed"], stats["echo"]["errors"], stats["echo"]["health"]) == (1, 0, {"ready": True})
     assert (stats["fail"]["completed"], stats["fail"]["errors"]) == (1, 1)

@@ -71,7 +71,8 @@ def build(settings: ArtifactsSettings) -> Worker:
     service = Service(ARTIFACTS, ledger)
     deleting = Deleting(ledger, announcer)
     collecting = Collecting(ledger, store, settings.gc_seconds)
-    endpoints = Endpoints(service, store, holding, deleting, collecting, Limits(largest, upload_seconds))
+    limits = Limits(largest, upload_seconds, settings.own_inboxes)
+    endpoints = Endpoints(service, store, holding, deleting, collecting, limits)
     views = Views(ledger, store)
     clock = Clock(
         ledger,

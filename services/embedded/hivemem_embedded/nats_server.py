@@ -34,6 +34,8 @@ RESTARTED_SECONDS: Final = 10.0
 ROOM_BYTES: Final = 64 * 1024 * 1024
 """With less on the disk, a restart would not help for long."""
 MAX_PAYLOAD: Final = "8MB"
+MAX_PENDING: Final = "256MB"
+"""What a connection may leave unread before the server cuts it off: a burst of large requests."""
 MAX_FILE_STORE: Final = "8GB"
 """What the streams may take at most; the server's own bound is a share of the disk, and a small one would not do."""
 SYNC_INTERVAL: Final = "always"
@@ -138,6 +140,7 @@ class NatsServer:
             f'http: "{HOST}:{self._monitor_port}"\n'
             "server_name: hivemem\n"
             f"max_payload: {MAX_PAYLOAD}\n"
+            f"max_pending: {MAX_PENDING}\n"
             "jetstream {\n"
             f'  store_dir: "{store}"\n'
             f"  max_file_store: {MAX_FILE_STORE}\n"

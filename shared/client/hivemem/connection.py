@@ -19,7 +19,6 @@ from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.nats_client import harden, supervise
 from hivemem_contracts.servers import server_list, shown_servers
-from hivemem_contracts.subjects import encode_token
 
 log = logging.getLogger("hivemem")
 
@@ -60,11 +59,6 @@ class Direct:
             self._handle(message)
         except Exception:  # an error here would end the read loop, and the connection with it
             log.exception("a message on %s could not be handled", message.subject)
-
-
-def inbox_prefix(tenant: str, agent: str) -> str:
-    """The subject under which an agent gets its answers, and under which no other agent may subscribe."""
-    return f"_INBOX_{encode_token(tenant)}_{encode_token(agent)}"
 
 
 class Connection:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from hivemem.artifacts import Artifacts, OpenArtifact
 from hivemem.calling import ask
-from hivemem.connection import Connection, inbox_prefix
+from hivemem.connection import Connection
 from hivemem.dead import DeadLetters
 from hivemem.feed import Feed
 from hivemem.importing import Existing, Imported, import_from
@@ -38,7 +38,7 @@ from hivemem.waiting import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
-from hivemem_contracts.subjects import request_subject
+from hivemem_contracts.subjects import inbox_prefix, request_subject
 from hivemem_contracts.vectors.models import RecallFilter, Weights
 from hivemem_contracts.vectors.operations import RECALL
 from hivemem_contracts.vectors.replies import RecallAnswer

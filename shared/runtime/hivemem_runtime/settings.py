@@ -56,7 +56,13 @@ class WorkerSettings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
     requests_under_way: int = Field(
-        default=2_048, ge=1, le=100_000, description="More at once are answered with Overloaded."
+        default=4_096, ge=2, le=100_000, description="More at once are answered with Overloaded; half for one tenant."
+    )
+    request_bytes_under_way: int = Field(
+        default=64 * 1024 * 1024, ge=8 * 1024 * 1024, description="The same for the bytes of requests and answers."
+    )
+    own_inboxes: bool = Field(
+        default=False, description="Answer only to inboxes below the caller's own prefix, not to plain ones."
     )
     request_memory_seconds: int = Field(
         default=7 * 86_400, ge=60, description="How long the id of a write is remembered at least."

@@ -165,6 +165,8 @@ class Worker:
             version=self._parts.version,
             health=self._health,
             under_way=self._settings.requests_under_way,
+            bytes_under_way=self._settings.request_bytes_under_way,
+            own_inboxes=self._settings.own_inboxes,
         )
         await requests.start()
         self._stops.append(("requests", requests.stop))

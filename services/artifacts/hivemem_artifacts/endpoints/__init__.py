@@ -36,6 +36,7 @@ class Limits:
 
     largest: int
     upload_seconds: int
+    own_inboxes: bool
 
 
 class Endpoints:
@@ -63,9 +64,10 @@ class Endpoints:
         self._uploading.bind(service)
         deleting.bind(service)
         collecting.bind(service)
+        uploads, own = uploads_pattern(holding.member), limits.own_inboxes
         self._raw = (
-            RawSubject(uploads_pattern(holding.member), self._uploading.chunk, under_way=CHUNKS_UNDER_WAY),
-            RawSubject(CONTENTS_PATTERN, self._reading.chunk, queue=NAME, under_way=CHUNKS_UNDER_WAY),
+            RawSubject(uploads, self._uploading.chunk, under_way=CHUNKS_UNDER_WAY, own_inboxes=own),
+            RawSubject(CONTENTS_PATTERN, self._reading.chunk, queue=NAME, under_way=CHUNKS_UNDER_WAY, own_inboxes=own),
         )
 
     async def start(self, client: Client) -> None:

@@ -188,7 +188,7 @@ class Uploading:
         subject = upload_subject(call.sender.tenant, call.sender.agent, member, body.upload_id)
         headers = {COMMIT_HEADER: "1", MESSAGE_ID: call.message_id}
         data = body.model_dump_json(exclude_unset=True).encode()
-        answer = await ask(self.client, subject, data, headers, timeout_seconds=FORWARD_SECONDS)
+        answer = await ask(self.client, call.sender, subject, data, headers, timeout_seconds=FORWARD_SECONDS)
         return Artifact.model_validate_json(answer)
 
     async def _commit_here(self, call: Call, body: requests.CommitUpload, *, take_over: bool) -> Artifact:

@@ -1,19 +1,24 @@
 """What a worker asks other services, on its own connection: one try, with whose failure its caller can live."""
 
+from contextlib import suppress
 from typing import Any, Final
 
 import nats.errors
 import orjson
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from pydantic import BaseModel
 
 from hivemem_contracts.errors import CODE_HEADER, Unavailable, error_from_body
+from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import MESSAGE_ID
-from hivemem_contracts.subjects import request_subject
+from hivemem_contracts.subjects import Sender, inbox_prefix, request_subject
+from hivemem_runtime.bus.subscriptions import subscribe
 
 TIMEOUT_SECONDS: Final = 5.0
 RETRY_AFTER_MS: Final = 500
+NO_RESPONDERS: Final = "503"
 
 
 class Asking:
@@ -45,7 +50,8 @@ class Asking:
         payload = body.__pydantic_serializer__.to_json(body, exclude_unset=True)
         headers = None if message_id is None else {MESSAGE_ID: message_id}
         try:
-            message = await self._client.request(subject, payload, timeout=timeout_seconds, headers=headers)
+            sender = Sender(tenant, agent)
+            message = await request_as(self._client, sender, subject, payload, headers, timeout_seconds)
         except (nats.errors.Error, TimeoutError) as error:
             raise Unavailable(
                 f"{operation.full_name} is not answered: {type(error).__name__}", retry_after_ms=RETRY_AFTER_MS
@@ -54,3 +60,21 @@ class Asking:
         if message.headers and CODE_HEADER in message.headers:
             raise error_from_body(answer)
         return answer
+
+
+async def request_as(
+    client: Client, sender: Sender, subject: str, data: bytes, headers: dict[str, str] | None, timeout_seconds: float
+) -> Msg:
+    """Ask in the name of an agent. The answer comes to an inbox of that agent, because a worker may be set to answer
+    nowhere else. Raises the same errors as the client's own `request`."""
+    inbox = f"{inbox_prefix(sender.tenant, sender.agent)}.{new_id()}"
+    subscription = await subscribe(client, inbox)
+    try:
+        await client.publish(subject, data, reply=inbox, headers=headers)
+        message = await subscription.next_msg(timeout_seconds)
+    finally:
+        with suppress(nats.errors.Error):
+            await subscription.unsubscribe()
+    if not message.data and message.headers and message.headers.get("Status") == NO_RESPONDERS:
+        raise nats.errors.NoRespondersError
+    return message

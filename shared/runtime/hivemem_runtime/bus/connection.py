@@ -14,6 +14,7 @@ from hivemem_contracts.nats_client import harden, supervise
 from hivemem_contracts.nats_client import trouble as trouble
 from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_contracts.streams import MINIMUM_SERVER
+from hivemem_runtime.bus.wire import read_ahead
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -35,6 +36,7 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
     it takes, once connected. Raises `Unavailable` where none answers in time."""
     client = Client()
     harden(client)
+    read_ahead()
 
     async def disconnected() -> None:
         if not client.is_closed:  # it is told of a close, too

@@ -1,56 +1,57 @@
-"""Requests: each operation an endpoint of the NATS services protocol, each request a task of its own.
+"""Requests: each operation an endpoint of the NATS services protocol, taken as it is read and begun by turns.
 
-An endpoint of `nats.micro` waits for its handler before the next message, so the handler only hands over: a hundred
-requests then share one commit. How many may be under way is bounded; past it the answer is `Overloaded`.
+A request is under way from the moment when it is taken until its answer has left for the socket. How many may be, and
+with how many bytes, is bounded and shared between tenants; past it the answer is `Overloaded`, before any work.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import nats.errors
-import orjson
 import structlog
 from nats.aio.client import Client
-from nats.micro import add_service  # pyright: ignore[reportUnknownVariableType]  # its options are untyped
-from nats.micro.request import Request
-from nats.micro.service import EndpointStats
-from nats.micro.service import Service as MicroService
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from hivemem_contracts.changes import traceparent_of
-from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError, Internal, Overloaded, TooLarge
+from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Overloaded, TooLarge
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import MESSAGE_ID
-from hivemem_contracts.subjects import sender_of
-from hivemem_runtime.bus.wire import frame, header_lines, plain_frame, send
+from hivemem_contracts.subjects import Sender
+from hivemem_runtime.bus.admission import Admission, Tenant
+from hivemem_runtime.bus.discovery import Discovery, Endpoint
+from hivemem_runtime.bus.outbox import Outbox
+from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, reply_allowed, sender_in
+from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
+from hivemem_runtime.bus.wire import frame, header_lines, plain_frame
 from hivemem_runtime.ledger.port import Outcome
 from hivemem_runtime.service import Call, Service
 
 log = structlog.get_logger("hivemem.requests")
 
-REQUESTS_UNDER_WAY: Final = 2_048
+REQUESTS_UNDER_WAY: Final = 4_096
+REQUEST_BYTES_UNDER_WAY: Final = 64 * 1024 * 1024
+WORKING_SHARE: Final = 4
+"""Of the bytes under way, the part that may be worked on or wait for the socket; the rest may only wait for work."""
+
+REQUEST_BYTES: Final = 1_024
+"""What a request holds beside its body."""
+
+READ_BYTES: Final = 65_536
+WRITE_BYTES: Final = 1_024
+"""The least that an answer is expected to hold, of a read and of a write. Expected is about the largest one of late."""
+
+SLICE_SECONDS: Final = 0.002
+SLICE_BYTES: Final = 262_144
+"""Between two looks at the connection no more work than this is begun."""
+
 OVERLOADED_RETRY_MS: Final = 100
-REPLY_PREFIX: Final = "_INBOX"
-"""Answers go to inboxes only: a request cannot make the worker publish as itself anywhere else."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """What `$SRV.STATS` adds to the protocol's own figures, which only time the hand-over."""
-
-    requests: int = 0
-    errors: int = 0
-    seconds: float = 0.0
-
-    def as_data(self) -> dict[str, Any]:
-        average = self.seconds / self.requests * 1_000 if self.requests else 0.0
-        return {"completed": self.requests, "errors": self.errors, "average_ms": round(average, 3)}
 
 
 class Requests:
@@ -64,77 +65,114 @@ class Requests:
         version: str,
         health: Callable[[], dict[str, Any]],
         under_way: int = REQUESTS_UNDER_WAY,
+        bytes_under_way: int = REQUEST_BYTES_UNDER_WAY,
+        own_inboxes: bool = False,
     ) -> None:
         self._client = client
         self._service = service
-        self._version = version
-        self._health = health
-        self._limit = under_way
+        self._own_inboxes = own_inboxes
+        self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way = 0
         self._idle = asyncio.Event()
-        self._outbox: list[bytes] = []
-        self._counters = {operation.name: Counters() for operation in service.contract}
-        self._micro: MicroService | None = None
+        self._admission = Admission["Pending"](under_way, bytes_under_way, bytes_under_way // WORKING_SHARE)
+        self._outbox = Outbox["Pending"](client, self._left, extra_bytes=bytes_under_way // 8)
+        self._unanswered = Unanswered()
+        self._overloaded = 0
+        self._turning = False
+        detail = f"the worker has as many requests of this tenant under way as it may; {under_way} of all tenants"
+        overloaded = Overloaded(detail, limit=under_way, retry_after_ms=OVERLOADED_RETRY_MS)
+        self._overloaded_lines = header_lines(error_headers(overloaded))
+        self._overloaded_body = error_body(overloaded)
+        self._subscriptions: list[Subscription] = []
+        contract = service.contract
+        self._served = [Served.of(operation) for operation in contract]
+        self._discovery = Discovery(
+            client,
+            name=contract.name,
+            version=version,
+            description=contract.summary,
+            endpoints=[served.endpoint for served in self._served],
+            health=health,
+        )
 
     async def start(self) -> None:
-        contract = self._service.contract
-        self._micro = await add_service(
-            self._client,
-            name=contract.name,
-            version=self._version,
-            description=contract.summary,
-            metadata={"product": "hivemem"},
-            queue_group=contract.name,
-            stats_handler=self._stats,
-        )
-        for operation in contract:
-            await self._micro.add_endpoint(
-                name=operation.name,
-                subject=f"hive.req.*.*.{contract.name}.{operation.name}",
-                handler=self._handler(operation),
-                metadata={"summary": operation.summary},
-            )
+        for served in self._served:
+            take = partial(self._take, served)
+            endpoint = served.endpoint
+            subscription = await subscribe_direct(self._client, endpoint.subject, take, queue=endpoint.queue_group)
+            self._subscriptions.append(subscription)
+        await self._discovery.start()
         await self._client.flush()
 
     async def stop(self, timeout_seconds: float = 10.0) -> None:
         """Take nothing more, and answer what was taken."""
-        if self._micro is not None:
-            await _drain(self._micro)
-            await self._micro.stop()
-            self._micro = None
+        await asyncio.gather(*(drain(subscription) for subscription in self._subscriptions))
+        self._subscriptions = []
+        await self._discovery.stop()
         self._idle.clear()
-        if self._under_way:
+        if self._admission.requests:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), timeout_seconds)
-        await self._flush()
         if not self._client.is_closed:
             await self._client.flush()
 
     def status(self) -> dict[str, Any]:
-        return {"under_way": self._under_way, "limit": self._limit}
+        trouble = self._outbox.trouble()
+        return {
+            **self._admission.status(),
+            "overloaded": self._overloaded,
+            "unanswered": self._unanswered.count,
+            "dropped": self._outbox.dropped,
+            **({"trouble": trouble} if trouble else {}),
+        }
 
-    def _stats(self, endpoint: EndpointStats) -> dict[str, Any]:
-        return {**self._counters[endpoint.name].as_data(), "health": self._health()}
+    def _take(self, served: "Served", message: Msg) -> None:
+        """Take one request as it is read, or refuse it; no more than that."""
+        reply = message.reply
+        tokens = message.subject.split(".", 4)
+        sender = sender_in(tokens)
+        if reply and not reply_allowed(sender, reply, self._own_inboxes):
+            self._unanswered.add(message.subject, reply)
+            reply = ""
+        if not reply and not served.operation.writes:
+            return
+        held, expected = len(message.data) + REQUEST_BYTES, max(served.largest, served.least)
+        pending = Pending(served, sender, reply, message, held=held, working=held + expected, expected=expected)
+        tenant = self._admission.take(tokens[2], pending, held, expected)
+        if tenant is None:
+            self._overloaded += 1
+            if reply:
+                self._outbox.put_extra(frame(reply, self._overloaded_lines, self._overloaded_body))
+            return
+        pending.tenant = tenant
+        self._turn_soon()
 
-    def _handler(self, operation: AnyOperation) -> Callable[[Request], Any]:
-        async def take(request: Request) -> None:
-            self._take(operation, request)
+    def _turn_soon(self) -> None:
+        if not self._turning:
+            self._turning = True
+            self._loop.call_soon(self._turn)
 
-        return take
+    def _turn(self) -> None:
+        """Begin waiting requests while there is room. The connection is read between two slices of work."""
+        self._turning = False
+        deadline, begun = time.perf_counter() + SLICE_SECONDS, 0
+        while (pending := self._admission.next()) is not None:
+            self._begin(pending)
+            begun += pending.held + pending.served.largest
+            if begun > SLICE_BYTES or time.perf_counter() > deadline:
+                if self._admission.waiting:
+                    self._turn_soon()
+                return
 
-    def _take(self, operation: AnyOperation, request: Request) -> None:
+    def _begin(self, pending: "Pending") -> None:
         """Begin one request without waiting for anything: a single commit is answered when it is done, what takes more
         steps becomes a task."""
-        pending = Pending(operation, reply_of(request), time.perf_counter(), request.data)
-        if self._under_way >= self._limit:
-            detail = f"{self._limit} requests are under way"
-            self._send_error(pending, Overloaded(detail, limit=self._limit, retry_after_ms=OVERLOADED_RETRY_MS))
-            return
-        self._under_way += 1
+        message, pending.message = pending.message, None
+        assert message is not None, "it is begun once"
+        pending.body = message.data
         try:
-            call = pending.call = _call(operation, request)
-            body = pending.body = self._service.decode(call, request.data)
+            call = pending.call = _call(pending, message)
+            body = pending.body = self._service.decode(call, message.data)
             write = self._service.plan(call, body)
             if write is not None:
                 future = self._service.ledger.commit(write)
@@ -180,13 +218,11 @@ class Requests:
                 limit=self._client.max_payload,
                 actual=len(data),
             )
-        if pending.reply:
-            self._post(plain_frame(pending.reply, data))
-        self._done(pending)
+        self._answer(pending, plain_frame(pending.reply, data) if pending.reply else b"")
 
     def _refuse(self, pending: "Pending", error: BaseException) -> None:
         if not isinstance(error, HiveError):
-            log.error("request failed", operation=pending.operation.full_name, exc_info=error)
+            log.error("request failed", operation=pending.served.operation.full_name, exc_info=error)
             error = Internal("the worker failed; its log says how")
         if pending.call is not None and self._service.looks_at_refusal(pending.call, error):
             self._spawn(self._look_at_refusal(pending, pending.call, error))
@@ -199,74 +235,85 @@ class Requests:
         except HiveError as failed:
             error = failed
         except Exception:
-            log.exception("a refusal was not looked at", operation=pending.operation.full_name)
+            log.exception("a refusal was not looked at", operation=pending.served.operation.full_name)
             error = Internal("the worker failed; its log says how")
         self._answer_error(pending, error)
 
     def _answer_error(self, pending: "Pending", error: HiveError) -> None:
-        self._counters[pending.operation.name].errors += 1
-        self._send_error(pending, error)
-        self._done(pending)
-
-    def _send_error(self, pending: "Pending", error: HiveError) -> None:
+        endpoint = pending.served.endpoint
+        endpoint.errors += 1
+        endpoint.last_error = f"{error.code}:{error.name}"
+        answer = b""
         if pending.reply:
-            text = " ".join(f"{error.name}: {error.detail}".split())
-            lines = header_lines({TEXT_HEADER: text, CODE_HEADER: str(error.code)})
-            self._post(frame(pending.reply, lines, orjson.dumps(error.body())))
+            answer = frame(pending.reply, header_lines(error_headers(error)), error_body(error))
+        self._answer(pending, answer)
 
-    def _done(self, pending: "Pending") -> None:
-        counters = self._counters[pending.operation.name]
-        counters.requests += 1
-        counters.seconds += time.perf_counter() - pending.started
-        self._under_way -= 1
-        if not self._under_way:
+    def _answer(self, pending: "Pending", answer: bytes) -> None:
+        """Send an answer, empty for none. The request holds its room until the answer has left."""
+        endpoint, size = pending.served.endpoint, len(answer)
+        endpoint.requests += 1
+        endpoint.seconds += time.perf_counter() - pending.started
+        pending.served.learn(size)
+        pending.body = b""
+        self._admission.correct(pending.tenant, size, size - pending.expected)
+        pending.held += size
+        pending.working += size - pending.expected
+        if answer:
+            self._outbox.put(answer, pending)
+        else:
+            self._left((pending,))
+
+    def _left(self, some: Sequence["Pending"]) -> None:
+        """Let go of requests whose answers have left, so that others may begin."""
+        for pending in some:
+            self._admission.done(pending.tenant, pending.held, pending.working)
+        if self._admission.waiting:
+            self._turn_soon()
+        if not self._admission.requests:
             self._idle.set()
 
-    def _post(self, answer: bytes) -> None:
-        """Answers of the same moment leave together."""
-        self._outbox.append(answer)
-        if len(self._outbox) == 1:
-            self._spawn(self._flush())
 
-    async def _flush(self) -> None:
-        frames, self._outbox = self._outbox, []
-        if not frames:
-            return
-        try:
-            await send(self._client, frames)
-        except nats.errors.Error as error:
-            log.warning("answers could not be sent", answers=len(frames), error=repr(error))
+@dataclass(slots=True, eq=False)
+class Served:
+    """An operation, its figures, and how large its answers are."""
+
+    operation: AnyOperation
+    endpoint: Endpoint
+    least: int
+    largest: int = 0
+    """The size of the largest answer of late."""
+
+    @classmethod
+    def of(cls, operation: AnyOperation) -> "Served":
+        service, name = operation.service, operation.name
+        endpoint = Endpoint(name, f"hive.req.*.*.{service}.{name}", service, {"summary": operation.summary})
+        return cls(operation, endpoint, WRITE_BYTES if operation.writes else READ_BYTES)
+
+    def learn(self, size: int) -> None:
+        """Up at once and down slowly, so that a few small answers do not open the way for many large ones."""
+        self.largest = max(size, self.largest - ((self.largest - size) >> 6))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Pending:
     """A request that was taken: where its answer goes (nowhere, if empty) and when it came; then what it says."""
 
-    operation: AnyOperation
+    served: Served
+    sender: Sender | None
     reply: str
-    started: float
-    body: BaseModel | bytes
+    message: Msg | None
+    held: int
+    working: int
+    expected: int
+    started: float = field(default_factory=time.perf_counter)
+    body: BaseModel | bytes = b""
     call: Call | None = None
+    tenant: "Tenant[Pending]" = field(init=False)
 
 
-def _call(operation: AnyOperation, request: Request) -> Call:
-    tokens = request.subject.split(".")
-    headers = request.headers or {}
+def _call(pending: Pending, message: Msg) -> Call:
+    if pending.sender is None:
+        raise InvalidRequest(f"subject: {message.subject!r} names no tenant or no agent", field="subject")
+    headers = message.headers or {}
     message_id = headers.get(MESSAGE_ID) or new_id()
-    return Call(sender_of(tokens[2], tokens[3]), operation, message_id, traceparent_of(headers))
-
-
-async def _drain(micro: MicroService) -> None:
-    """By itself the library would throw away what the server has handed over already, and the callers would wait."""
-    endpoints: list[Any] = getattr(micro, "_endpoints")  # noqa: B009  # the library keeps them to itself
-    subscriptions = [endpoint._subscription for endpoint in endpoints]  # noqa: SLF001
-    endpoints.clear()
-    with suppress(nats.errors.Error):
-        await asyncio.gather(*(subscription.drain() for subscription in subscriptions))
-
-
-def reply_of(request: Request) -> str:
-    """Where the answer may go: an inbox, or nowhere."""
-    # The public wrapper hides it.
-    reply: str = request._msg.reply  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    return reply if reply.startswith(REPLY_PREFIX) else ""
+    return Call(pending.sender, pending.served.operation, message_id, traceparent_of(headers))

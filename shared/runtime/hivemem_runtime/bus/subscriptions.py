@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
 
+import nats.errors
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -48,3 +51,35 @@ def _guarded(receive: Receive) -> Receive:
             log.exception("a message could not be handled", subject=message.subject)
 
     return guarded
+
+
+class _Direct:
+    """Answers to the two methods that the client library calls on the future of a subscription."""
+
+    def __init__(self, take: Callable[[Msg], None]) -> None:
+        self._take = take
+
+    def cancelled(self) -> bool:
+        return False
+
+    def set_result(self, message: Msg) -> None:
+        try:
+            self._take(message)
+        except Exception:  # an error here would end the read loop
+            log.exception("a message could not be taken", subject=message.subject)
+
+
+async def subscribe_direct(
+    client: Client, subject: str, take: Callable[[Msg], None], *, queue: str = ""
+) -> Subscription:
+    """`take` gets each message as it is read from the connection, so none waits and none is dropped: it must be quick,
+    and bound by itself what it keeps."""
+    direct = cast("asyncio.Future[Msg]", _Direct(take))
+    return await client.subscribe(subject, queue, future=direct)  # pyright: ignore[reportUnknownMemberType]  # untyped Future
+
+
+async def drain(subscription: Subscription) -> None:
+    """Take nothing more, but what the server has handed over already; not of a connection that is closed."""
+    drained: Any = subscription  # the library leaves the types of draining open
+    with suppress(nats.errors.Error):
+        await drained.drain()

@@ -3,11 +3,16 @@
 `Client.publish` checks, copies and wakes the flusher for each message; a batch of frames does it once.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+import nats.aio.client
 import nats.errors
 from nats.aio.client import Client
+
+READ_BYTES: Final = 2 * 1024 * 1024
+"""How much the client reads at once. With its own 32 KiB it gets 256 KiB at most in one turn of the event loop. A
+worker that also works in each turn then reads too slowly during a burst, and the server cuts it off."""
 
 _VERSION: Final = "NATS/1.0\r\n"
 
@@ -48,3 +53,20 @@ async def send(client: Client, frames: Iterable[bytes]) -> None:
 def server_id(client: Client) -> str:
     """Return the id of the server that a client is connected to; a server has another one each time that it starts."""
     return str(client._server_info.get("server_id", ""))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+async def write(client: Client, frames: Sequence[bytes]) -> None:
+    """Write frames to the socket, and return when nearly all of them have left. Raises `nats.errors.Error` or `OSError`
+    where the connection does not take them."""
+    if client.is_closed:
+        raise nats.errors.ConnectionClosedError
+    if not client.is_connected:
+        raise nats.errors.ConnectionReconnectingError
+    transport: Any = client._transport  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    transport.write(b"".join(frames))
+    await transport.drain()
+
+
+def read_ahead() -> None:
+    """Have clients of this process that connect from now on read more at once."""
+    nats.aio.client.DEFAULT_BUFFER_SIZE = READ_BYTES
