@@ -98,7 +98,7 @@ class StrayCommands:
         """Of what waits, a page at a time, and the next page the next time."""
         self._listed_at = now()
         found = await ask(self._client, f"STREAM.INFO.{INGEST}", {"subjects_filter": ">", "offset": self._offset})
-        subjects = list(found["state"].get("subjects") or ())
+        subjects: list[str] = list(found["state"].get("subjects") or ())
         more = self._offset + len(subjects) < int(found.get("total", 0))
         self._offset = self._offset + len(subjects) if more else 0
         return subjects
