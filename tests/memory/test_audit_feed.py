@@ -11,12 +11,12 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_contracts.subjects import change_subject
-from hivemem_memory.decisions.auditing import take_up
+from hivemem_memory.decisions.auditing import Mark, Taking, take_up
 from hivemem_memory.endpoints.auditing import Trail
+from hivemem_memory.endpoints.links import read_mark
 from hivemem_memory.entities import ENTITIES
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, ChainHead
 from hivemem_memory.entities.memories import memory_address
@@ -24,11 +24,13 @@ from hivemem_memory.reactions import auditing
 from hivemem_memory.reactions.auditing import TakingUp
 from hivemem_memory.worker import MemorySettings
 from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.feed_reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.reacting import ReceivedChange
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_testing.feed import announced
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import STORES
@@ -53,8 +55,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessServer]:
 async def client(bus: ProcessServer) -> AsyncIterator[Client]:
     client = await connect(bus.url, "tests")
     await declare(client, StreamSettings())
-    await ask(client, f"STREAM.DELETE.{CHANGES}")
-    await declare(client, StreamSettings())
+    await make_anew(client)
     yield client
     await client.close()
 
@@ -67,6 +68,11 @@ async def ledger(request: pytest.FixtureRequest) -> AsyncIterator[Ledger]:
     yield ledger
     await ledger.close()
     assert next(settings, None) is None
+
+
+async def make_anew(client: Client) -> None:
+    await ask(client, f"STREAM.DELETE.{CHANGES}")
+    await declare(client, StreamSettings())
 
 
 class Workers:
@@ -86,10 +92,7 @@ class Workers:
         """The same, as the consumer hands them out now."""
         first = self._deliveries + 1
         self._deliveries += len(changes)
-        return [
-            ReceivedChange(each.change, each.subject, each.sequence, first + place, {})
-            for place, each in enumerate(changes)
-        ]
+        return [replace(each, delivery=first + place) for place, each in enumerate(changes)]
 
 
 @pytest.fixture
@@ -111,11 +114,12 @@ async def tell(client: Client, key: str, version: int, tenant: str = TENANT) -> 
         cause=f"m{version}",
         at=datetime.now(UTC),
     )
-    address = memory_address(NAMESPACE, key)
-    subject = change_subject(tenant, "memory", address)
-    headers = change_headers(change, address.tokens)
-    answer = await client.request(subject, change.model_dump_json().encode(), timeout=10, headers=headers)
-    return ReceivedChange(change, subject, int(orjson.loads(answer.data)["seq"]), 0, {})
+    subject, body, headers = await announced(client, change, memory_address(NAMESPACE, key))
+    answer = await client.request(subject, body, timeout=10, headers=headers)
+    sequence = int(orjson.loads(answer.data)["seq"])
+    stored = await FeedReading(client).next(subject, sequence - 1)
+    assert stored is not None
+    return ReceivedChange(change, subject, sequence, 0, {}, stored_at=stored.stored_at)
 
 
 async def tell_many(client: Client, count: int, tenant: str = TENANT) -> list[ReceivedChange]:
@@ -250,16 +254,13 @@ async def test_a_feed_that_was_made_anew_is_taken_up_from_its_beginning(
 ) -> None:
     worker = await workers.start()
     await worker.handle(workers.deliver(await tell_many(client, 5)))
-    await ask(client, f"STREAM.DELETE.{CHANGES}")
-    await declare(client, StreamSettings())
-    anew = await tell_many(client, 3)
+    await make_anew(client)
+    anew = await tell_many(client, 7)
     other = await workers.start()
-    await other.handle(workers.deliver(anew))
-    assert await linked(ledger) == [1, 2, 3, 4, 5, 1, 2, 3]
-    head = await ledger.head(CHAIN, TENANT, CHAIN_ID)
-    assert head is not None
-    assert head.value is not None
-    assert head.value.sequence == anew[-1].sequence
+    for start in (0, 3):
+        await other.handle(workers.deliver(anew[start : start + 3]))
+    assert (await read_mark(ledger, TENANT)).sequence == anew[-1].sequence
+    assert await linked(ledger) == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -290,10 +291,15 @@ async def test_any_number_of_workers_in_any_order_make_the_same_chain(
 
 def test_a_chain_is_never_taken_further_than_it_may() -> None:
     def heads(entity: Any, id: str) -> Any:
-        return Head(CHAIN_ID, 3, 1, ChainHead(3, "h", "feed", 7))
+        return Head(CHAIN_ID, 3, 1, ChainHead(3, "h", "feed", 7)) if entity is CHAIN else None
+
+    def taking(feed: str, after: Mark, through: int) -> Taking:
+        return Taking(feed, after, [], through, {})
 
     with pytest.raises(Unavailable):
-        take_up(heads, "feed", 8, [])
-    assert take_up(heads, "feed", 7, []) == []
+        take_up(heads, taking("feed", Mark("feed", 8), 8), 1)
+    assert take_up(heads, taking("feed", Mark("feed", 7), 7), 1) == []
     with pytest.raises(Unavailable):
-        take_up(heads, "another feed", 1, [])
+        take_up(heads, taking("another feed", Mark("another feed", 1), 1), 1)
+    with pytest.raises(Unavailable):
+        take_up(heads, taking("another feed", Mark("feed", 6), 1), 1)

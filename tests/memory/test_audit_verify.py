@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hivemem_memory.decisions.auditing import hash_of
-from hivemem_memory.endpoints import comparing, verifying
+from hivemem_memory.endpoints import comparing, unlinked, verifying
+from hivemem_memory.endpoints.unlinked import Memories
 from hivemem_memory.endpoints.verifying import Verification
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_runtime.ledger.places import place_of
@@ -31,7 +32,7 @@ def store_behind(store: dict[str, Any], bot: Agent) -> Iterator[Tampering]:
 @pytest.fixture(autouse=True)
 def told_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """What somebody writes by hand would be taken for news for a minute."""
-    monkeypatch.setattr(comparing, "UNTOLD_MICROSECONDS", 0)
+    monkeypatch.setattr(unlinked, "UNTOLD_MICROSECONDS", 0)
 
 
 async def history(bot: Agent) -> None:
@@ -62,6 +63,7 @@ async def test_an_empty_chain_is_whole(bot: Agent) -> None:
     assert await verified(bot) == {
         "ok": True,
         "checked": 0,
+        "memories": 0,
         "broken_at": None,
         "problem": None,
         "hash": None,
@@ -224,6 +226,58 @@ async def test_a_chain_without_its_head_is_found(bot: Agent, monkeypatch: pytest
     assert (found.broken_at, found.problem) == (1, "the chain has links, and no head")
 
 
+async def cut_off_last_link(bot: Agent, store_behind: Tampering) -> None:
+    """Leave a chain whose remaining links and head hold."""
+    *_, before, last = (record.value for record in await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=100))
+    store_behind.remove("audit", CHAIN_ID, last.position)
+    told = {"feed": before.feed, "sequence": before.sequence} if before.feed else {}
+    head = {"position": before.position, "hash": before.hash, **told}
+    store_behind.edit("audit", CHAIN_ID, None, lambda fields: fields.update(head))
+    store_behind.set("audit", CHAIN_ID, None, version=before.position)
+
+
+async def test_a_memory_that_has_no_link_at_all_is_found(bot: Agent, store_behind: Tampering) -> None:
+    await bot.put("a", 1)
+    await bot.put("d", 1)
+    await chain_is_current(bot)
+    await cut_off_last_link(bot, store_behind)
+    found = await Verification(bot.ledger, bot.tenant, current).run(None)
+    assert (found.ok, found.checked, found.broken_at) == (False, 1, None)
+    assert found.problem == f"the chain has no link of version 1 of memory 'd' in '{NAMESPACE}'"
+
+
+async def test_a_memory_without_a_link_may_be_on_its_way(
+    bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next request looks it up again, and no memory before it."""
+    for key in "abcd":
+        await bot.put(key, 1)
+    await chain_is_current(bot)
+    await cut_off_last_link(bot, store_behind)
+    with monkeypatch.context() as patched:
+        patched.setattr(unlinked, "UNTOLD_MICROSECONDS", 60_000_000)
+        found = await Verification(bot.ledger, bot.tenant, current).run(None)
+    assert (found.ok, found.checked, found.memories, found.cursor is not None) == (True, 3, 3, True)
+    found = await Verification(bot.ledger, bot.tenant, behind).run(found.cursor)
+    assert (found.ok, found.checked, found.memories, found.cursor is not None) == (True, 0, 0, True)
+    found = await Verification(bot.ledger, bot.tenant, current).run(found.cursor)
+    assert (found.ok, "'d'" in (found.problem or "")) == (False, True)
+
+
+async def test_many_memories_are_looked_up_in_slices(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unlinked, "MEMORIES_AT_ONCE", 2)
+    for key in "abcde":
+        await bot.put(key, 1)
+        await bot.delete(key)
+    await bot.refusal("delete", namespace=NAMESPACE, key="e")
+    await chain_is_current(bot)
+    memories = Memories(bot.ledger, bot.tenant, current)
+    assert await memories.walk("", 0.0) == ("", 0, False)
+    assert (await memories.walk(B, 1e12))[1:] == (3, True)
+    found = await verified(bot)
+    assert (found["ok"], found["checked"], found["memories"], found["cursor"]) == (True, 11, 5, None)
+
+
 async def current() -> bool:
     return True
 
@@ -321,7 +375,7 @@ async def test_what_was_written_just_now_is_not_broken(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may not be announced yet, whichever worker wrote it."""
-    monkeypatch.setattr(comparing, "UNTOLD_MICROSECONDS", 60_000_000)
+    monkeypatch.setattr(unlinked, "UNTOLD_MICROSECONDS", 60_000_000)
     await history(bot)
     store_behind.set("memory", A, None, version=3)
     found = await Verification(bot.ledger, bot.tenant, current).run(None)

@@ -54,6 +54,8 @@ async def test_other_changes_of_a_session_mean_nothing(bot: Agent) -> None:
     await tell_session(bot.client, bot.tenant, "s1", "status_changed", paused)
     await tell_session(bot.client, bot.tenant, "s1", "archived", {"status": "archived"}, version=2)
     await tell_session(bot.client, bot.tenant, "s1", "status_changed", None, version=3)
+    await tell_session(bot.client, bot.tenant, "s1", "status_changed", ["terminated"], version=4)
+    await tell_session(bot.client, bot.tenant, "s1", "nothing", {"status": {"x": 1}}, version=5)
     await terminate(bot.client, bot.tenant, "end")
     await gone(bot, "temp:end")
     assert await left(bot) == {"temp:s1", "session:s1"}
@@ -112,6 +114,27 @@ async def test_what_came_after_the_end_of_a_session_is_spared(bot: Agent) -> Non
     await delete(bot.client, bot.tenant, "end")
     await gone(bot, "temp:end", deleted=True)
     assert await left(bot) == {"temp:s1", "session:s1"}
+
+
+async def test_an_end_that_is_told_again_does_nothing_more(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A feed that is made anew tells it again, and a session of the same id may have begun since."""
+    monkeypatch.setattr(sessions, "SKEW_MICROSECONDS", 0)
+    monkeypatch.setattr(erasing, "SKEW_MICROSECONDS", 0)
+    await remember(bot, "temp:s1", "session:s1", "temp:s2", "temp:end")
+    at = datetime.now(UTC)
+    await terminate(bot.client, bot.tenant, "s1", at=at)
+    await terminate(bot.client, bot.tenant, "s2", version=5, at=at)
+    await gone(bot, "temp:s1", "temp:s2")
+    await delete(bot.client, bot.tenant, "s1", version=2, at=at, cause="m7")
+    await gone(bot, "temp:s1", "session:s1", deleted=True)
+    await remember(bot, "temp:s1", "session:s1")
+    await bot.ask("restore", namespace="temp:s2", key="a")
+    await terminate(bot.client, bot.tenant, "s1", at=at)
+    await delete(bot.client, bot.tenant, "s1", version=2, at=at, cause="m7")
+    await terminate(bot.client, bot.tenant, "s2", version=5, at=at)
+    await delete(bot.client, bot.tenant, "end", cause="m8")
+    await gone(bot, "temp:end", deleted=True)
+    assert await left(bot) == {"temp:s1", "session:s1", "temp:s2"}
 
 
 async def test_an_id_with_a_colon_names_no_namespace(bot: Agent) -> None:

@@ -1,6 +1,7 @@
 """The archiver by itself: what it looks at, and that nothing ends it."""
 
 import asyncio
+from collections import deque
 from typing import Any, cast
 
 import pytest
@@ -8,10 +9,10 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import Stamp
-from hivemem_runtime.ledger.port import Committed, Ledger, Listener, Record
+from hivemem_runtime.ledger.port import Committed, Due, Head, Ledger, Listener, Record
 from hivemem_sessions.entities import SCOPE, SESSION, ScopeRecord, SessionRecord
 from hivemem_sessions.reactions import archiving
-from hivemem_sessions.reactions.archiving import STEP, Archiver, freeze_through
+from hivemem_sessions.reactions.archiving import STEP, Archiver, freeze_announced, freeze_through
 
 from .hive import eventually
 
@@ -26,6 +27,9 @@ class Frozen:
         self.frozen: list[int] = []
         self.left = 0
         self.done = asyncio.Event()
+        self.version = 7
+        self.announced = deque([7])
+        """What the store has as announced, look by look; the last one stays."""
         self.listener: Listener
 
     def on_commit(self, listener: Listener) -> None:
@@ -36,6 +40,13 @@ class Frozen:
             raise self.failures.pop(0)
         stamp = Stamp("t", "session", "s", after + 2, 1, "bot")
         return [Record(stamp, SessionRecord("event", sequence=after + 1))] if after < 1_000 else []
+
+    async def head(self, entity: Any, tenant: str, id: str) -> Head[Any] | None:
+        return None if id == "gone" else Head(id, self.version, 5, object())
+
+    async def due(self, *, older_than: int, limit: int) -> list[Due]:
+        mark = self.announced.popleft() if len(self.announced) > 1 else self.announced[0]
+        return [] if mark == self.version else [Due("t", "session", "s", mark, self.version, False, 5)][:limit]
 
     async def freeze(self, entity: Any, tenant: str, id: str, through: int, *, limit: int) -> int:
         self.frozen.append(through)
@@ -102,3 +113,33 @@ async def test_freezing_goes_on_until_nothing_is_left() -> None:
     ledger.left = 2 * archiving.RECORDS_AT_ONCE + 5
     assert await freeze_through(cast("Ledger", ledger), "t", "s", 7) == 2 * archiving.RECORDS_AT_ONCE + 5
     assert ledger.frozen == [7, 7, 7]
+
+
+async def test_an_archived_session_is_frozen_once_it_is_known_as_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change alone does not count: the feed may have lost it by then."""
+    monkeypatch.setattr(archiving, "NOTED_SECONDS", 0.0)
+    ledger = Frozen()
+    ledger.announced.extendleft([6, 3])
+    await freeze_announced(cast("Ledger", ledger), "t", "s", 7)
+    assert (ledger.frozen, list(ledger.announced)) == ([7], [7])
+    ledger.announced = deque([6])
+    await freeze_announced(cast("Ledger", ledger), "t", "s", 6)
+    assert ledger.frozen == [7, 6]
+    with pytest.raises(Unavailable):
+        await freeze_announced(cast("Ledger", ledger), "t", "s", 7)
+    assert ledger.frozen == [7, 6]
+
+
+async def test_what_the_ledger_does_not_have_is_not_frozen() -> None:
+    ledger = Frozen()
+    await freeze_announced(cast("Ledger", ledger), "t", "s", 8)
+    await freeze_announced(cast("Ledger", ledger), "t", "gone", 1)
+    assert ledger.frozen == []
+
+
+async def test_a_full_list_of_what_is_due_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "NOTED_SECONDS", 0.0)
+    monkeypatch.setattr(archiving, "DUE", 0)
+    ledger = Frozen()
+    with pytest.raises(Unavailable):
+        await freeze_announced(cast("Ledger", ledger), "t", "s", 7)

@@ -105,10 +105,15 @@ class AuditPage(ReplyBody):
 class AuditVerified(ReplyBody):
     ok: bool
     checked: int = Field(description="How many links of the chain were looked at.")
-    broken_at: int | None = Field(default=None, description="The position of the first link that does not hold.")
-    problem: str | None = Field(default=None, description="What is wrong there.")
+    memories: int = Field(default=0, description="How many memories were looked up in the chain, after its end.")
+    broken_at: int | None = Field(
+        default=None, description="The position of the first link that does not hold; null where a link is missing."
+    )
+    problem: str | None = Field(
+        default=None, description="What is wrong there, or which memory in which version has no link."
+    )
     hash: str | None = Field(default=None, description="That of the last link that was looked at: keep it elsewhere.")
-    cursor: str | None = Field(default=None, description="Where to go on, if the chain is longer.")
+    cursor: str | None = Field(default=None, description="Where to go on, if there is more to look at.")
 
 
 class ExportPage(ReplyBody):

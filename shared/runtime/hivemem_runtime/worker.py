@@ -20,6 +20,7 @@ from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.commands import Commands
 from hivemem_runtime.bus.connection import ServerTooOld
 from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.delivery import ignored
 from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.partitions import Partitions
 from hivemem_runtime.bus.reacting import Reaction
@@ -82,6 +83,7 @@ class Worker:
         self._parts = parts
         self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._client: Client | None = None
+        self._reactions_client: Client | None = None
         self._probes: dict[str, Callable[[], dict[str, Any]]] = {}
         self._partitions: Partitions | None = None
         self._started = False
@@ -139,7 +141,7 @@ class Worker:
         reactions = Reactions(self._settings.nats_url, service=self.name)
         for reaction in self._parts.reactions:
             reactions.add(reaction)
-        await reactions.start()
+        self._reactions_client = await reactions.start()
         self._stops.append(("reactions", reactions.stop))
         self._probes["reactions"] = reactions.status
 
@@ -192,13 +194,13 @@ class Worker:
 
     def _health(self) -> dict[str, Any]:
         """What is known without asking anybody; stands in `$SRV.STATS` too. Ready means that no part has trouble."""
-        connected = self._client is not None and self._client.is_connected
+        wrong = self._trouble_of_connection()
         parts = {name: _asked(probe) for name, probe in self._probes.items()}
         troubles = [f"{name}: {part['trouble']}" for name, part in parts.items() if part.get("trouble")]
         if not self._started:
             troubles.append("worker: it has not started, or is stopping")
-        if not connected:
-            troubles.append("connection: there is none to NATS")
+        if wrong is not None:
+            troubles.append(f"connection: {wrong}")
         store = self._trouble_of_store()
         if store is not None:
             troubles.append(f"store: {store}")
@@ -206,11 +208,21 @@ class Worker:
         return {
             "ready": not troubles,
             "troubles": troubles,
-            "connected": connected,
+            "connected": wrong is None,
+            "ignored_messages": dict(ignored),
             "store": self._settings.store,
             "store_ready": store is None,
             **parts,
         }
+
+    def _trouble_of_connection(self) -> str | None:
+        """Return why a connection does not work, or None if all do."""
+        if self._client is None:
+            return "not connected"
+        wrong = connection.trouble(self._client)
+        if wrong is None and self._reactions_client is not None:
+            wrong = connection.trouble(self._reactions_client)
+        return wrong
 
     async def probe(self) -> dict[str, Any]:
         """Health with the store and JetStream asked, within `PROBE_SECONDS` whatever hangs."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Unavailable
+from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_vectors.decisions.points import names_of, point_name
@@ -46,16 +47,17 @@ class Feed:
     """It ended at 10 when it was asked, and is taken up through that or not."""
 
     def __init__(self) -> None:
+        self.identity = "feed"
         self.taken_up = 10
         self.ends = 10
         self.asked: list[str] = []
 
-    async def end(self) -> int:
-        return self.ends
+    async def end(self) -> FeedState:
+        return FeedState(self.identity, self.ends)
 
-    async def is_taken_up(self, tenant: str, prefix: str, end: int) -> bool:
+    async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool:
         self.asked.append(prefix)
-        return self.taken_up >= end
+        return end.identity == self.identity and self.taken_up >= end.last_sequence
 
 
 class Confirmed:
@@ -114,6 +116,18 @@ async def test_what_the_feed_still_tells_of_is_waited_for(bench: Bench, confirmi
     confirming.feed.taken_up = 10
     assert await confirming.step() == [(RECEIPT, 2)]
     assert set(confirming.feed.asked) == {NAMESPACE}
+
+
+async def test_a_feed_with_another_identity_has_another_end(bench: Bench, confirming: Confirmed) -> None:
+    await bench.remember("a")
+    await confirming.erase("a")
+    confirming.feed.taken_up = 9
+    assert await confirming.step() == []
+    confirming.feed.identity, confirming.feed.ends = "another feed", 20
+    confirming.feed.taken_up = 19
+    assert await confirming.step() == []
+    confirming.feed.taken_up = 20
+    assert await confirming.step() == [(RECEIPT, 1)]
 
 
 async def test_more_that_is_removed_later_is_confirmed_anew(bench: Bench, confirming: Confirmed) -> None:

@@ -1,6 +1,6 @@
 """The rules of the chain: what a link says, how its hash follows from the one before, and what is taken up once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
@@ -9,11 +9,35 @@ import orjson
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, ChainHead, Link
+from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, TAKEN_UP, ChainHead, Link, TakenUp
+from hivemem_memory.entities.memories import MEMORY
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
 _SAID: Final = tuple(sorted(set(Link.__slots__) - {"hash"}))
 BEHIND_MS: Final = 200
+SKEW_MICROSECONDS: Final = 60_000_000
+"""How far the clocks of two workers are apart at most."""
+
+
+class Mark(NamedTuple):
+    """The position of a chain on the feed: the feed's identity, and the sequence of the last message it has taken up.
+
+    A change that was committed at `doubt_until` or earlier may already have a link from the previous feed. Its version
+    decides.
+    """
+
+    feed: str | None = None
+    sequence: int = 0
+    doubt_until: int = 0
+
+    def through(self, feed: str) -> int:
+        """Return the sequence on this feed: 0 if the mark belongs to a feed with another identity."""
+        return self.sequence if self.feed == feed else 0
+
+    def is_doubtful(self, feed: str, at: int) -> bool:
+        """Return whether a change of that time may have a link although its message comes after the mark."""
+        return at <= self.doubt_until or self.feed not in (None, feed)
 
 
 class Done(NamedTuple):
@@ -24,11 +48,15 @@ class Done(NamedTuple):
     actor: str
     operation: str
     namespace: str
-    key: str | None
+    key: str
     from_version: int | None
     to_version: int
     request_id: str | None
     digest: str | None
+
+    @property
+    def place(self) -> str:
+        return place_of(self.namespace, self.key)
 
 
 class Refusal(NamedTuple):
@@ -42,8 +70,12 @@ class Refusal(NamedTuple):
     error: str | None
 
 
-def done_of(change: Change, sequence: int) -> Done:
+def done_of(tenant: str, change: Change, sequence: int) -> Done | None:
+    """Return None if the body is not a change of one of the tenant's memories, whatever its subject says."""
+    if change.entity != MEMORY.name or change.tenant != tenant or change.key is None or change.version < 1:
+        return None
     value = cast("dict[str, Any]", change.value) if isinstance(change.value, dict) else {}
+    digest: object = value.get("digest")
     return Done(
         sequence,
         microseconds_from_time(change.at),
@@ -54,7 +86,7 @@ def done_of(change: Change, sequence: int) -> Done:
         change.previous_version,
         change.version,
         change.cause,
-        value.get("digest"),
+        digest if isinstance(digest, str) else None,
     )
 
 
@@ -67,14 +99,42 @@ def hash_of(previous: str, link: Link) -> str:
     return sha256(previous.encode() + orjson.dumps(said)).hexdigest()
 
 
-def take_up(heads: Heads, feed: str, after: int, changes: Iterable[Done]) -> Decision:
-    """Link on what the chain does not have yet. The changes are all that the feed has of the tenant behind `after`,
-    through which the chain is known to have taken it up."""
-    head = heads(CHAIN, CHAIN_ID)
-    taken = taken_up(head, feed)
-    if taken < after:
-        raise Unavailable(f"the chain stands at {taken} of the feed, not at {after}", retry_after_ms=BEHIND_MS)
-    return _linked(head, (_done(change, feed) for change in changes if change.sequence > taken))
+class Taking(NamedTuple):
+    """The changes of a tenant that are linked in one commit: every one on the feed after a mark, through a sequence.
+
+    `linked` holds the last linked version of each place with a doubtful change, read when the chain was at the mark.
+    """
+
+    feed: str
+    after: Mark
+    changes: Sequence[Done]
+    through: int
+    linked: Mapping[str, int]
+
+
+def take_up(heads: Heads, taking: Taking, now: int) -> Decision:
+    """Link the changes that have no link yet. Versions of a place only grow, so an equal or lower one is skipped."""
+    chain = heads(CHAIN, CHAIN_ID)
+    mark = mark_of(chain, heads(TAKEN_UP, CHAIN_ID))
+    taken, is_another = mark.through(taking.feed), mark.feed not in (None, taking.feed)
+    moved = mark != taking.after
+    if taken < taking.after.through(taking.feed) or (is_another and moved):
+        raise _moved(mark)
+    news: list[Done] = []
+    linked = dict(taking.linked)
+    for change in taking.changes:
+        if change.sequence <= taken:
+            continue
+        if moved and mark.is_doubtful(taking.feed, change.at):
+            raise _moved(mark)
+        if change.to_version > linked.get(change.place, 0):
+            linked[change.place] = change.to_version
+            news.append(change)
+    appends = _linked(chain, (_done(change, taking.feed) for change in news))
+    if is_another or taking.through > max(taken, news[-1].sequence if news else 0):
+        doubt_until = now + SKEW_MICROSECONDS if is_another else mark.doubt_until
+        appends.append(Append(TAKEN_UP, CHAIN_ID, TakenUp(taking.feed, taking.through, doubt_until)))
+    return appends
 
 
 def refuse(heads: Heads, refusals: Sequence[Refusal], now: int) -> Decision:
@@ -82,12 +142,19 @@ def refuse(heads: Heads, refusals: Sequence[Refusal], now: int) -> Decision:
     return _linked(heads(CHAIN, CHAIN_ID), (_refused(refusal, now) for refusal in refusals))
 
 
-def taken_up(head: Head[ChainHead] | None, feed: str) -> int:
-    """How far a feed is taken up; one that was made anew begins with nothing."""
-    return head.value.sequence if head is not None and head.value is not None and head.value.feed == feed else 0
+def mark_of(chain: Head[ChainHead] | None, taken: Head[TakenUp] | None) -> Mark:
+    last = None if chain is None else chain.value
+    if taken is None or taken.value is None:
+        return Mark() if last is None else Mark(last.feed, last.sequence)
+    feed, sequence, doubt_until = taken.value.feed, taken.value.sequence, taken.value.doubt_until
+    return Mark(feed, max(sequence, last.sequence) if last and last.feed == feed else sequence, doubt_until)
 
 
-def _linked(head: Head[ChainHead] | None, links: Iterable[Link]) -> Decision:
+def _moved(mark: Mark) -> Unavailable:
+    return Unavailable(f"the chain stands at {mark.sequence} of feed {mark.feed} by now", retry_after_ms=BEHIND_MS)
+
+
+def _linked(head: Head[ChainHead] | None, links: Iterable[Link]) -> list[Append[Any, Any]]:
     position, previous = (
         (head.value.position, head.value.hash) if head is not None and head.value is not None else (0, "")
     )

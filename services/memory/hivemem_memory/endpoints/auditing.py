@@ -19,7 +19,11 @@ from hivemem_contracts.identifiers import (
 from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.memory import operations, replies, requests
 from hivemem_contracts.subjects import encode_token
-from hivemem_memory.decisions.auditing import Refusal, refuse, taken_up
+from hivemem_memory.decisions.auditing import SKEW_MICROSECONDS, Refusal, refuse
+from hivemem_memory.decisions.erasing import behind
+from hivemem_memory.endpoints.links import linked_versions, read_mark
+from hivemem_memory.endpoints.rendering import microseconds
+from hivemem_memory.endpoints.unlinked import DUE
 from hivemem_memory.endpoints.verifying import Verification
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import MEMORY
@@ -36,8 +40,10 @@ LOOKED_AT: Final = 5_000
 STEP: Final = 500
 CATCH_UP_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 0.02
-SKEW_MICROSECONDS: Final = 60_000_000
-"""How far the clocks of two workers are apart at most: what was done after a moment was linked after it."""
+NEWEST: Final = 5
+RECENT: Final = 200
+"""How many of a tenant's newest memories are looked up in the chain: always, and when the fleet's list of unannounced
+keys is longer than one read."""
 
 _NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Namespace)
 _ID: Final[TypeAdapter[str]] = TypeAdapter(Id)
@@ -160,30 +166,61 @@ class Trail:
         tenant = call.sender.tenant
 
         async def current() -> bool:
-            return await self.behind(tenant) == 0
+            await self._announcer.caught_up()
+            return await self._takes_up(tenant, asyncio.get_running_loop().time() + CATCH_UP_SECONDS)
 
         return await Verification(self._ledger, tenant, current).run(body.cursor)
 
     async def behind(self, tenant: str) -> int:
-        """How many changes are not in the chain yet, after waiting a moment for those of the tenant."""
+        """Return how many changes are not in the chain yet, after waiting up to a second for the tenant's.
+
+        0 means that every write that was acknowledged before this call has its link, whichever worker committed it.
+        """
         await self._announcer.caught_up()
-        subject = f"hive.chg.{encode_token(tenant)}.{MEMORY.name}.>"
-        last = await self.feed.last(subject)
-        if last is None:
-            return 0
-        identity = await self.feed.identity()
+        unlinked = await self._acknowledged(tenant)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
+        current = await self._takes_up(tenant, deadline)
         while True:
-            head = await self._ledger.head(CHAIN, tenant, CHAIN_ID)
-            if taken_up(head, identity) >= last.sequence:
+            linked = await linked_versions(self._ledger, tenant, unlinked)
+            unlinked = {place: version for place, version in unlinked.items() if linked[place] < version}
+            if current and not unlinked:
                 return 0
-            if loop.time() >= deadline:
-                return await self._waiting()
+            if not current or loop.time() >= deadline:
+                return max(len(unlinked), await self._waiting())
             await asyncio.sleep(POLL_SECONDS)
 
+    async def _takes_up(self, tenant: str, deadline: float) -> bool:
+        """Return whether the chain has every change of the tenant on the feed, waiting until a deadline."""
+        state = await self.feed.state()
+        last = await self.feed.last(f"hive.chg.{encode_token(tenant)}.{MEMORY.name}.>")
+        while True:
+            mark = await read_mark(self._ledger, tenant)
+            if mark.through(state.identity) >= (0 if last is None else last.sequence):
+                # A chain that is ahead of the feed has linked messages that the feed lost since.
+                now = await self.feed.state()
+                return mark.through(now.identity) <= now.last_sequence
+            if asyncio.get_running_loop().time() >= deadline:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _acknowledged(self, tenant: str) -> dict[str, int]:
+        """Return places and versions whose links may be missing: memories that no worker has announced, and the newest
+        ones, whose messages the feed may have lost."""
+        due = await self._ledger.due(older_than=microseconds() + SKEW_MICROSECONDS, limit=DUE)
+        versions = {each.id: each.version for each in due if (each.entity, each.tenant) == (MEMORY.name, tenant)}
+        low, limit = (due[-1].at, RECENT) if len(due) == DUE else (None, NEWEST)
+        page = await self._ledger.covered(MEMORY, tenant, "update", equals={}, low=low, reverse=True, limit=limit)
+        for newest in page.items:
+            found = await self._ledger.covered(
+                MEMORY, tenant, "current", equals={}, low=newest.id, high=behind(newest.id), limit=1
+            )
+            for memory in found.items:
+                versions[memory.id] = max(versions.get(memory.id, 0), int(memory.values["version"] or 0))
+        return versions
+
     async def _waiting(self) -> int:
-        """All of the fleet's, which is what has to be taken up before the tenant's newest; one at least."""
+        """Return the lag of the whole fleet, because the feed is taken up in its order; at least 1."""
         try:
             return max(1, await self.feed.waiting(self._consumer))
         except Unavailable:

@@ -1,13 +1,13 @@
 """Comparing the memories with what a tenant's chain says of them, link by link in its order."""
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from hivemem_memory.endpoints.rendering import microseconds
+from hivemem_memory.endpoints.links import UNREADABLE, linked_version, tells
+from hivemem_memory.endpoints.unlinked import is_on_its_way
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import (
     ANNOUNCED_AS,
@@ -23,11 +23,6 @@ from hivemem_runtime.ledger.port import Head, Ledger, Record
 AWAITED: Final = 5_000
 """Memories whose later links are waited for; past it the oldest are looked up."""
 LOOKED_UP_AT_ONCE: Final = 100
-UNTOLD_MICROSECONDS: Final = 60_000_000
-"""So old, whatever was written has been announced, and linked."""
-
-UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, zlib.error)
-"""What comes of a body that somebody has edited."""
 
 
 class Broken(Exception):
@@ -103,6 +98,8 @@ class Comparison:
             awaited = self._awaited.pop(told.id, None)
             if awaited is not None:
                 _require_following(awaited.told, told.link)
+            else:
+                await self._require_begun(told)
             head = heads.get(told.id)
             if isinstance(head, str):
                 raise Broken(told.link.position, head)
@@ -115,6 +112,15 @@ class Comparison:
                 self._awaited[told.id] = Awaited(told, found)
         if len(self._awaited) > AWAITED:
             await self._look_up(list(islice(self._awaited, AWAITED // 2)))
+
+    async def _require_begun(self, told: Told) -> None:
+        """Raises for a memory whose first link is of a later version than its first, unless the earlier ones are
+        erased."""
+        before = told.link.from_version
+        if before is None or await linked_version(self._ledger, self._tenant, told.id, told.link.position):
+            return
+        if await self._read_version(told.id, before) is not None:
+            raise Broken(told.link.position, f"the chain has no link of the memory's version {before}")
 
     async def settle(self) -> None:
         """Look up what has not come by. Nothing is awaited any more then."""
@@ -231,7 +237,7 @@ class Comparison:
         told, head = awaited
         version = await self._read_version(told.id, told.version + 1)
         at = version.stamp.at if isinstance(version, Record) else head.at
-        if abs(microseconds() - at) < UNTOLD_MICROSECONDS:
+        if await is_on_its_way(self._ledger, self._tenant, told.id, told.version + 1, at):
             raise TooEarly(told.before)
         raise Suspect(told.link.position, f"the memory has version {head.version}, and the chain none after this one")
 
@@ -261,11 +267,6 @@ class Comparison:
 
 UNKNOWN: Final = Link(0, 0, "", "", "", "")
 """Stands for a later link that cannot be read: it is found to be broken when it is its turn."""
-
-
-def tells(link: Link) -> bool:
-    """Whether a link tells of a version of a memory."""
-    return link.outcome == "done" and link.to_version is not None
 
 
 def _require_following(told: Told, following: Link) -> None:

@@ -1,4 +1,4 @@
-"""Checking a tenant's chain, link by link, and the memories against it."""
+"""Checking a tenant's chain link by link, each linked version in the store, and that every memory has a link."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,9 @@ from typing import Final
 
 from hivemem_contracts.memory.replies import AuditVerified
 from hivemem_memory.decisions.auditing import hash_of
-from hivemem_memory.endpoints.comparing import UNREADABLE, Broken, Comparison, Place, Suspect, Told, TooEarly, tells
+from hivemem_memory.endpoints.comparing import Broken, Comparison, Place, Suspect, Told, TooEarly
+from hivemem_memory.endpoints.links import UNREADABLE, tells
+from hivemem_memory.endpoints.unlinked import Memories, Unlinked
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, ChainHead, Link
 from hivemem_runtime.ledger.port import Head, Ledger, Record
 from hivemem_runtime.paging import Bookmark
@@ -23,23 +25,49 @@ class Verification:
     def __init__(self, ledger: Ledger, tenant: str, current: Callable[[], Awaitable[bool]]) -> None:
         self._ledger = ledger
         self._tenant = tenant
-        self._memories = Comparison(ledger, tenant, current)
+        self._compared = Comparison(ledger, tenant, current)
+        self._memories = Memories(ledger, tenant, current)
         self._bookmark = Bookmark("verify", tenant)
         self._place = Place(0, "")
+        self._memory = ""
+        """The place of the last memory that was looked up in the chain. Empty until the chain's end is reached."""
         self._looked_at = 0
+        self._looked_up = 0
+        self._until = asyncio.get_running_loop().time() + SECONDS
         self._taken: tuple[str | None, int] | None = None
         """The message of the feed that the last link told of which told of one."""
         self._suspect: Suspect | None = None
 
     async def run(self, cursor: str | None) -> AuditVerified:
         if cursor is not None:
-            self._place = Place(*self._bookmark.find(cursor, int, str))
+            *place, self._memory = self._bookmark.find(cursor, int, str, str)
+            self._place = Place(*place)
         try:
-            complete = await self._go_on()
+            complete = await self._go_on() and await self._look_up()
         except Broken as broken:
-            return AuditVerified(ok=False, checked=self._looked_at, broken_at=broken.position, problem=broken.problem)
-        cursor = None if complete else self._bookmark.put(*self._place)
-        return AuditVerified(ok=True, checked=self._looked_at, hash=self._place.hash or None, cursor=cursor)
+            return self._answer(broken_at=broken.position, problem=broken.problem)
+        except Unlinked as unlinked:
+            return self._answer(broken_at=None, problem=unlinked.problem)
+        cursor = None if complete else self._bookmark.put(*self._place, self._memory)
+        return AuditVerified(
+            ok=True,
+            checked=self._looked_at,
+            memories=self._looked_up,
+            hash=self._place.hash or None,
+            cursor=cursor,
+        )
+
+    def _answer(self, *, broken_at: int | None, problem: str) -> AuditVerified:
+        return AuditVerified(
+            ok=False, checked=self._looked_at, memories=self._looked_up, broken_at=broken_at, problem=problem
+        )
+
+    async def _look_up(self) -> bool:
+        """Return whether every memory was looked up in the chain. Raises `Unlinked`."""
+        walked = await self._memories.walk(self._memory, self._until)
+        self._memory = walked.place
+        self._looked_up = walked.memories
+        return walked.complete
 
     async def _go_on(self) -> bool:
         """Whether the end was reached. Raises `Broken`."""
@@ -57,7 +85,7 @@ class Verification:
         if complete:
             self._check_head(head.value)
         try:
-            await self._memories.settle()
+            await self._compared.settle()
         except Suspect as suspect:
             self._suspect = min(filter(None, (suspect, self._suspect)), key=lambda each: each.position)
         except TooEarly as early:
@@ -68,8 +96,7 @@ class Verification:
 
     async def _walk(self, end: int) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + SECONDS
-        while self._place.position < end and loop.time() < until:
+        while self._place.position < end and loop.time() < self._until:
             await self._check_slice(min(self._place.position + SLICE, end))
             await asyncio.sleep(0)
 
@@ -104,7 +131,7 @@ class Verification:
         self._looked_at += place.position - self._place.position
         if self._suspect is None:
             try:
-                await self._memories.compare(told)
+                await self._compared.compare(told)
             except Suspect as suspect:
                 self._suspect = suspect
         if place.position < through:

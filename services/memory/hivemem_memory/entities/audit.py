@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Stamp
+from hivemem_runtime.ledger.entity import Entity, Stamp, announces_nothing
 from hivemem_runtime.ledger.places import place_of, scope_of
 
 CHAIN_ID: Final = "chain"
@@ -36,7 +36,7 @@ class Link:
 
 @dataclass(slots=True)
 class ChainHead:
-    """The last link, and how far the chain has taken up the feed."""
+    """The last link, and the message of the feed that the last link from the feed was made of."""
 
     position: int
     hash: str
@@ -50,6 +50,19 @@ def evolve_chain(head: ChainHead | None, link: Link, stamp: Stamp) -> ChainHead:
     if head is None:
         return ChainHead(link.position, link.hash)
     return ChainHead(link.position, link.hash, head.feed, head.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """How far the chain has taken up the feed when its last link does not say so: the feed has another identity since
+    then, or its last messages added no link. Head and record alike.
+
+    A change that was committed at `doubt_until` or earlier may have a link from the previous feed.
+    """
+
+    feed: str
+    sequence: int
+    doubt_until: int
 
 
 def _tags(link: Link) -> Mapping[str, str | None]:
@@ -73,4 +86,15 @@ CHAIN: Final = Entity(
     tag_fields=("actor", "operation", "scope", "place"),
     tags=_tags,
     snapshot_every=1_000,
+)
+
+TAKEN_UP: Final = Entity(
+    name="taken_up",
+    head=TakenUp,
+    record=TakenUp,
+    evolve=lambda head, record, stamp: record,
+    announce=announces_nothing,
+    indexed=lambda head: {},
+    snapshot_every=1,
+    history=False,
 )

@@ -54,6 +54,8 @@ def _end(change: Change, place: str, latest: int) -> Write:
         MEMORY,
         place,
         lambda heads, now: end_with_session(heads, place, latest),
+        # A memory that was restored since is not deleted again where the feed tells again of the same end.
+        once=f"ended:{change.namespace}:{change.version}:{latest}",
         cause=change.cause,
     )
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_sessions.entities import SESSION
-from hivemem_sessions.reactions.archiving import freeze_through
+from hivemem_sessions.reactions.archiving import freeze_announced
 
 
 def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
@@ -14,8 +13,6 @@ def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
         for received in changes:
             change = received.change
             if change.operation == "archived":
-                # It is on the feed, and so is all before it; whoever announced it may not have noted that yet.
-                ledger.announced(SESSION.name, change.tenant, change.namespace, change.version)
-                await freeze_through(ledger, change.tenant, change.namespace, change.version)
+                await freeze_announced(ledger, change.tenant, change.namespace, change.version)
 
     return (Reaction("archive", ("hive.chg.*.session.*",), archive),)

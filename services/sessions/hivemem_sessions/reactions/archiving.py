@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.port import Committed, Ledger
 from hivemem_runtime.loops import Loop
@@ -22,6 +22,11 @@ RECORDS_AT_ONCE: Final = 256
 REST: Final = 9
 """Moving has time: it rests so many times as long as it worked, so that it takes a tenth of the store at most."""
 WAITING: Final = 1_024
+NOTED_SECONDS: Final = 0.1
+NOTED_LOOKS: Final = 20
+"""A worker notes what it has announced within a second."""
+DUE: Final = 1_000
+"""The fleet's unannounced keys in one read, at most."""
 
 
 class Archiver:
@@ -67,6 +72,26 @@ class Archiver:
         )
         if found:
             await freeze_through(self._ledger, tenant, id, found[0].stamp.version)
+
+
+async def freeze_announced(ledger: Ledger, tenant: str, id: str, version: int) -> None:
+    """Move a session's records through a version that the feed has told, once the ledger has them as announced.
+
+    The change alone does not prove it: the feed may have lost it since. Raises `Unavailable` after a while: the worker
+    that announced it, or a sweep, is about to note it.
+    """
+    for _ in range(NOTED_LOOKS):
+        head = await ledger.head(SESSION, tenant, id)
+        if head is None or head.value is None or head.version < version:
+            return
+        due = await ledger.due(older_than=head.at + 1, limit=DUE)
+        key = SESSION.name, tenant, id
+        mark = next((each.announced for each in due if (each.entity, each.tenant, each.id) == key), None)
+        if (mark is None and len(due) < DUE) or (mark is not None and mark >= version):
+            await freeze_through(ledger, tenant, id, version)
+            return
+        await asyncio.sleep(NOTED_SECONDS)
+    raise Unavailable(f"session {id!r} is not known as announced yet", retry_after_ms=1_000)
 
 
 async def freeze_through(ledger: Ledger, tenant: str, id: str, version: int) -> int:

@@ -3,16 +3,17 @@
 import time
 from typing import Final
 
-from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed_reading import FeedReading, FeedState
 from hivemem_vectors.endpoints.catching_up import MEMORIES
 
 CHANGES_OF_MEMORIES: Final = "hive.chg.*.memory.>"
 RETRY_AFTER_MS: Final = 500
+PASSED_OVER: Final = 100
+"""Messages in a row that are no changes: the reaction sorts them out."""
 
 
 class Backlog:
@@ -37,20 +38,28 @@ class Backlog:
         feed = self._reading()
         now = time.time_ns() // 1_000
         oldest = await feed.next(CHANGES_OF_MEMORIES, await feed.acknowledged(MEMORIES))
-        if oldest is None:
-            return now
-        return min(now, microseconds_from_time(Change.model_validate_json(oldest.data).at))
+        for _ in range(PASSED_OVER):
+            if oldest is None:
+                return now
+            change = oldest.change()
+            if change is not None:
+                return min(now, microseconds_from_time(change.at))
+            oldest = await feed.next(CHANGES_OF_MEMORIES, oldest.sequence)
+        raise Unavailable("the feed has too many messages that are no changes", retry_after_ms=RETRY_AFTER_MS)
 
-    async def end(self) -> int:
-        """Where the feed ends now."""
-        return await self._reading().last_sequence()
+    async def end(self) -> FeedState:
+        """Return where the feed ends now."""
+        return await self._reading().state()
 
-    async def is_taken_up(self, tenant: str, prefix: str, end: int) -> bool:
-        """Whether the index was told of all that the feed had below a prefix when it ended there."""
+    async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool:
+        """Return whether the index has taken up every change below a prefix through an end of the feed.
+        False if the feed has another identity by now."""
         feed = self._reading()
         tokens = ("hive", "chg", encode_token(tenant), "memory", *namespace_tokens(prefix), ">")
         oldest = await feed.next(".".join(tokens), await feed.acknowledged(MEMORIES))
-        return oldest is None or oldest.sequence > end
+        if oldest is not None and oldest.sequence <= end.last_sequence:
+            return False
+        return await feed.identity() == end.identity
 
     def _reading(self) -> FeedReading:
         if self._feed is None:

@@ -7,14 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-import orjson
-
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_contracts.vectors.operations import NAME
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedReading, StoredChange
+from hivemem_runtime.bus.feed_reading import FeedReading, FeedState, StoredChange
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.endpoints.memories import Memories
@@ -117,8 +115,16 @@ class CatchingUp:
         }
 
     async def _until_taken_up(self, waiter: Waiter) -> None:
-        """What stands on the feed now."""
-        end = await _patiently(waiter, self.feed.last_sequence)
+        """Wait for every change that is on the feed now. A change of the feed's identity starts it over, because the
+        sequences belong to other changes then."""
+        before: FeedState | None = None
+        state = await _patiently(waiter, self.feed.state)
+        while before is None or state.identity != before.identity:
+            before = state
+            await self._until_taken_up_through(waiter, state.last_sequence)
+            state = await _patiently(waiter, self.feed.state)
+
+    async def _until_taken_up_through(self, waiter: Waiter, end: int) -> None:
         for consumer, subject in _subjects(waiter.tenant, waiter.prefix):
             reached = 0
             while True:
@@ -130,8 +136,11 @@ class CatchingUp:
                 reached = change.sequence
 
     async def _until_known(self, waiter: Waiter, consumer: str, change: StoredChange) -> None:
-        """The ledger has it before it is acknowledged, and others behind which it stands may take longer."""
-        version = _version_of(change)
+        """Wait until the ledger has a change, or else until it is acknowledged, which earlier ones may hold up."""
+        told = change.change()
+        if told is None:
+            return
+        version = None if told.key is None else {place_of(told.namespace, told.key): told.version}
         while version is None or not await self._has_heard(waiter, version):
             await waiter.pause()
             if await _patiently(waiter, partial(self._taken_up_through, consumer)) >= change.sequence:
@@ -221,15 +230,6 @@ def _subjects(tenant: str, prefix: str | None) -> list[tuple[str, str]]:
     elif tokens[0] == "session" and len(tokens) == 2:
         subjects.append((SESSIONS, f"{start}.event.{tokens[1]}"))
     return subjects
-
-
-def _version_of(change: StoredChange) -> dict[str, int] | None:
-    """That of a memory, by its place; None where only its acknowledgement tells."""
-    try:
-        body = orjson.loads(change.data)
-        return {place_of(body["namespace"], key): int(body["version"])} if (key := body.get("key")) else None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
 
 
 def _now() -> int:

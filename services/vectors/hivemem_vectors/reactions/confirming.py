@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from hivemem_contracts.errors import NotFound
+from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Write
 from hivemem_vectors.adapters.breaker import Breaker
@@ -33,9 +34,9 @@ class Erasures(Protocol):
 
 
 class Feed(Protocol):
-    async def end(self) -> int: ...
+    async def end(self) -> FeedState: ...
 
-    async def is_taken_up(self, tenant: str, prefix: str, end: int) -> bool: ...
+    async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool: ...
 
 
 class Confirming(Clock):
@@ -62,7 +63,7 @@ class Confirming(Clock):
         self._erasures = erasures
         self._feed = feed
         self._collection = collection
-        self._ends: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._ends: OrderedDict[tuple[str, str], FeedState] = OrderedDict()
         """By tenant and receipt: where the feed ended when the erasure was known to be done."""
 
     async def step(self) -> None:
@@ -94,8 +95,9 @@ class Confirming(Clock):
         if erasure["status"] != "done":
             return False
         key = tenant, erasure["receipt"]
-        if key not in self._ends:
-            self._ends[key] = await self._feed.end()
+        end = await self._feed.end()
+        if key not in self._ends or self._ends[key].identity != end.identity:
+            self._ends[key] = end
             if len(self._ends) > ENDS_KEPT:
                 self._ends.popitem(last=False)
         taken_up = [

@@ -10,7 +10,7 @@ import orjson
 from nats.aio.msg import Msg
 
 from hivemem.cli.settings import Settings
-from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream, shown_url
+from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream
 from hivemem.hive import Hive, connect
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError
@@ -88,8 +88,8 @@ async def _server(connection: Connection) -> Check:
     try:
         seconds = await connection.client.rtt(timeout=2)
     except Exception as error:  # whatever nats-py makes of a lost connection, it is one
-        return Check("server", "failed", f"{shown_url(connection.url)} does not answer: {error!r}", "look at its log")
-    return Check("server", "ok", f"{shown_url(connection.url)}, {seconds * 1_000:.1f} ms away")
+        return Check("server", "failed", f"{connection.shown_url} does not answer: {error!r}", "look at its log")
+    return Check("server", "ok", f"{connection.shown_url}, {seconds * 1_000:.1f} ms away")
 
 
 def _version(connection: Connection) -> Check:

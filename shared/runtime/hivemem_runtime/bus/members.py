@@ -161,10 +161,11 @@ class Members:
             for _ in range(MEMBERS_MAXIMUM):
                 message = await subscription.next_msg(timeout=self._ttl_seconds)
                 headers = message.headers or {}
-                if headers.get("Status") in END_OF_LIST:
-                    return
-                if "Nats-Subject" in headers and "Status" not in headers:
+                # The server adds this to stored messages, whose publishers may have written a status.
+                if "Nats-Subject" in headers:
                     self._note(headers["Nats-Subject"], headers)
+                elif headers.get("Status") in END_OF_LIST:
+                    return
         except (TimeoutError, nats.errors.Error) as error:
             raise Unavailable(f"the bucket {MEMBERS} cannot be read: {error!r}", retry_after_ms=1000) from error
         finally:

@@ -17,7 +17,7 @@ from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.feed_keeper import FeedState
+from hivemem_runtime.bus.feed_keeper import StreamState
 from hivemem_runtime.bus.feed_pull import FeedContext
 from hivemem_runtime.bus.fleet_key import fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
@@ -89,8 +89,8 @@ class Reactions:
             raise ValueError(f"reaction {reaction.name} is added twice")
         self._reactions.append(reaction)
 
-    async def start(self) -> None:
-        """Connect and begin. Raises `Unavailable`; what is running by then is stopped."""
+    async def start(self) -> Client:
+        """Connect and begin. Returns the connection; raises `Unavailable`, and what is running by then is stopped."""
         client = await self._broker.connect()
         try:
             dead = DeadLetters(client)
@@ -105,6 +105,7 @@ class Reactions:
             raise
         self._client, self._answered_at = client, now()
         self._upkeep.start()
+        return client
 
     async def stop(self) -> None:
         """Finish the batches at hand, within the grace; what is not done then is given back."""
@@ -164,7 +165,7 @@ class Reactions:
 
     async def _feed(self, client: Client) -> str:
         """Return which feed the stream holds now."""
-        state = FeedState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
+        state = StreamState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
         return f"{state.created}/{state.epoch}"
 
     async def _declare(self, client: Client, reaction: Reaction, feed: str) -> None:

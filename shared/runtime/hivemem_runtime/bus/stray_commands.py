@@ -17,13 +17,13 @@ from nats.aio.client import Client
 
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import InvalidRequest, Unavailable
+from hivemem_contracts.frames import parse_headers
 from hivemem_contracts.streams import INGEST
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.commands import dead_letter
 from hivemem_runtime.bus.dead import DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
-from hivemem_runtime.bus.wire import parse_header_lines
 from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.bus")
@@ -162,7 +162,7 @@ def _service(subject: str) -> str:
 
 
 def _stored(message: Mapping[str, Any]) -> DurableMessage:
-    headers = parse_header_lines(base64.b64decode(message.get("hdrs") or ""))
+    headers = parse_headers(base64.b64decode(message.get("hdrs") or ""))
     seconds, _, fraction = str(message["time"]).rstrip("Z").partition(".")
     stored_at = int(datetime.fromisoformat(f"{seconds}+00:00").timestamp()) * NANOSECONDS + int(f"{fraction:0<9}")
     return DurableMessage(
