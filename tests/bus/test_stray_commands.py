@@ -19,7 +19,6 @@ from hivemem_runtime.bus.wire import send
 from .stored import command, count_in, messages_in
 from .waiting import eventually
 
-
 ODD_HEADERS: Final = (
     b"NATS/1.0\r\n\x01odd: \xff\xfe\r\nno colon\r\n\r\n",
     b"\r\n\r\n",
