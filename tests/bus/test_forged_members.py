@@ -33,7 +33,6 @@ async def keep_alive(client: Client, count: int) -> None:
     """Forged members that say again and again that they live."""
     while True:
         await forge(client, count)
-        await asyncio.sleep(0.3)
 
 
 async def test_commands_are_done_though_members_are_forged(client: Client) -> None:

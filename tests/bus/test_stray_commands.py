@@ -1,7 +1,7 @@
 """Commands that no consumer takes go to DEAD; those of services whose workers are down stay."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -18,6 +18,13 @@ from hivemem_runtime.bus.wire import send
 
 from .stored import command, count_in, messages_in
 from .waiting import eventually
+
+ODD_HEADERS: Final = (
+    b"NATS/1.0\r\n\x01odd: \xff\xfe\r\nno colon\r\n\r\n",
+    b"\r\n\r\n",
+    b"x",
+    b"NATS/1.0\r\nNats-Msg-Id: a\nb\r\n\r\n",
+)
 
 
 async def moved(client: Client) -> int:
@@ -77,9 +84,9 @@ async def test_a_flood_of_strays_takes_a_few_looks(client: Client, monkeypatch: 
 async def test_odd_services_harm_no_other_commands(client: Client, service: str) -> None:
     await command(client, "append", "s", 1, service="sessions")
     subject = f"hive.in.acme.bot.{service}.append.s"
-    head = b"NATS/1.0\r\n\x01odd: \xff\xfe\r\nno colon\r\n\r\n"
-    frame = b"HPUB %b %d %d\r\n%b{}\r\n" % (subject.encode(), len(head), len(head) + 2, head)
-    await send(client, [frame])
+    for head in ODD_HEADERS:
+        frame = b"HPUB %b %d %d\r\n%b{}\r\n" % (subject.encode(), len(head), len(head) + 2, head)
+        await send(client, [frame])
     await client.flush()
     await moved(client)
     left = [stored.subject for stored in await messages_in(client, INGEST)]
@@ -98,7 +105,4 @@ async def test_a_stray_is_noticed_while_a_worker_runs(client: Client, monkeypatc
 
     await eventually(gone, "it is moved")
     await eventually(lambda: strays.status() == {"moved": 1}, "it is counted")
-    await ask(client, f"STREAM.DELETE.{INGEST}")
-    await asyncio.sleep(0.1)
-    assert strays.status() == {"moved": 1}
     await strays.stop()

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -56,6 +56,7 @@ async def test_a_full_disk_shows_in_readiness_and_the_feed_goes_on_when_there_is
         await create_session(up.nats, "s1")
         filler = fill(data / "nats")
         number, began = 0, None
+        body: dict[str, Any] = {}
         while began is None or time.monotonic() - began < SHOWN_SECONDS:
             number += 1
             await append_event(up.nats, "s1", number)

@@ -45,17 +45,3 @@ async def test_a_full_disk_shows_in_the_check_until_there_is_room_again(tmp_path
         await within(ledger.commit(edit("last", "x" * LARGE)))
         assert len(await ledger.heads(NOTE, "acme", [f"n{number}" for number in range(100)])) == stored
         await ledger.close()
-
-
-async def test_a_store_that_is_read_only_fails_the_check(tmp_path: Path) -> None:
-    """A check that changes nothing would pass."""
-    path = tmp_path / "ledger.db"
-    ledger = SqliteLedger(path, [NOTE])
-    await ledger.open()
-    await within(ledger.check())
-    writer = ledger._writer
-    assert writer is not None
-    writer._connection.execute("PRAGMA query_only = 1")
-    with pytest.raises(Unavailable):
-        await within(ledger.check())
-    await ledger.close()

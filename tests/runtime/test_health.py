@@ -67,7 +67,7 @@ async def test_a_process_that_lives_says_so(probed: Probed) -> None:
 
 async def test_readiness_is_that_of_all_workers(probed: Probed) -> None:
     workers: dict[str, Any] = {name: {"ready": True, "troubles": [], "store": name} for name in ("one", "two")}
-    healthy = {"ready": True, "troubles": [], "workers": workers}
+    healthy: dict[str, Any] = {"ready": True, "troubles": [], "workers": workers}
     assert await probed.get("/readyz") == (200, healthy)
     assert await probed.get("/readyz?verbose=1") == (200, healthy)
     probed.ready["two"] = False

@@ -89,14 +89,16 @@ async def test_a_stop_ends_a_loop_that_misses_its_cancellation() -> None:
 
 async def test_a_stop_with_grace_lets_a_loop_finish() -> None:
     finished: list[bool] = []
+    last_step = asyncio.Event()
 
     async def run() -> None:
         await loop.stopping.wait()
-        await asyncio.sleep(0.01)
+        await last_step.wait()
         finished.append(True)
 
     loop = Loop("tests", run)
     loop.start()
     await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, last_step.set)
     await loop.stop(grace_seconds=10)
     assert finished == [True]

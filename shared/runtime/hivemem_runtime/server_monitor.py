@@ -26,7 +26,7 @@ class Page(NamedTuple):
 
 
 async def get(url: str, path: str) -> Page:
-    """One page of JSON. Raises `OSError` where there is none."""
+    """Return one page of JSON. Raises `OSError` where the server answers no such page."""
     parts = urlsplit(url)
     try:
         async with asyncio.timeout(ASK_SECONDS):

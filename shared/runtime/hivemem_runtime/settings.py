@@ -42,8 +42,8 @@ class WorkerSettings(BaseSettings):
     nats_url: Annotated[str, AfterValidator(_checked_servers)] = Field(
         default="nats://127.0.0.1:4222", description="The servers of the bus, separated by commas."
     )
-    nats_monitor_url: str | None = Field(
-        default=None, description="The nats-server's monitoring, such as http://127.0.0.1:8222, where it has any."
+    nats_monitor_url: str = Field(
+        default="", description="The nats-server's monitoring, such as http://127.0.0.1:8222, where it has any."
     )
     store: Literal["sqlite", "mongo"] = Field(default="sqlite", description="Where documents are kept.")
     data: Path = Field(default=Path("hivemem-data"), description="The folder of the SQLite files.")

@@ -118,7 +118,7 @@ class Worker:
         self._client = client
         self._stops.append(("connection", client.close))
         await declare(client, settings.streams)
-        if settings.nats_monitor_url is not None:
+        if settings.nats_monitor_url:
             monitor = ServerMonitor(settings.nats_monitor_url)
             monitor.start()
             self._stops.append(("monitor", monitor.stop))

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 
 class AloneLock:
-    """Who waits to be alone goes before those who come later."""
+    """A waiter for `alone` goes before later waiters for `together`."""
 
     def __init__(self) -> None:
         self._together = 0

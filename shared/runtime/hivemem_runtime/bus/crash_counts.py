@@ -1,7 +1,7 @@
 """Counts the workers that died over a partition's commands, in the bus, where the count outlives them.
 
 The owner of a partition is on probation from when it obtains the pin until it has handled a batch's worth of messages,
-has found nothing more to do, or leaves. For that time it stands in the partition's entry of the bucket BEGUN. An owner
+has found nothing more to do, or leaves. For that time the partition's entry in the bucket BEGUN names it. An owner
 in the entry that is no member any more has died on probation. After two such deaths the next owner handles its messages
 one by one, each alone in its process and named in the entry, so that a message which kills is told from its neighbours.
 """
@@ -35,7 +35,7 @@ IDLE_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Who is on probation, and who began with a single message alone."""
+    """The owners on probation, and the owners that began with a single message alone."""
 
     owners: tuple[str, ...] = ()
     sequence: int = 0
@@ -45,7 +45,7 @@ class Entry:
 
 
 class CrashCounts:
-    """Of one partition, as one worker keeps it. A bucket that fails costs the count, and holds up no command."""
+    """The count of one partition, kept by one worker. A bucket that fails costs the count, and holds up no command."""
 
     def __init__(self, client: Client, consumer: str, members: Members, *, probation: int) -> None:
         """`probation` is how many messages an owner has to survive."""
@@ -94,7 +94,7 @@ class CrashCounts:
             await self.end()
 
     async def end(self) -> None:
-        """Nothing died: we leave, or are through. What was counted before counts no more."""
+        """End the probation: this worker survived it, or leaves. Earlier deaths no longer count."""
         if not self._left:
             return
         self._left, self.one_by_one = 0, False

@@ -104,7 +104,7 @@ class Partition:
             await self._release()
 
     async def look(self) -> None:
-        """Take note of what waits and who holds the pin, and take over what is left to nobody."""
+        """Note the lag and the pin, and take over a partition that nobody comes for."""
         try:
             info = await ask(self._client, f"CONSUMER.INFO.{self._address}", timeout_seconds=STATUS_TIMEOUT_SECONDS)
         except Failures:

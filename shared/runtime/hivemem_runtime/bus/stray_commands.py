@@ -1,4 +1,4 @@
-"""Commands in INGEST that no consumer takes, such as those of a misspelt service: they go to DEAD.
+"""Moves commands that no consumer of INGEST takes, such as commands of a misspelt service, to DEAD.
 
 INGEST keeps a command until a consumer acknowledges it, so strays would stay for ever and fill it. A service of the
 catalogue keeps its commands while its workers are down, and so does any service that has a consumer.
@@ -98,7 +98,7 @@ class StrayCommands:
         """Of what waits, a page at a time, and the next page the next time."""
         self._listed_at = now()
         found = await ask(self._client, f"STREAM.INFO.{INGEST}", {"subjects_filter": ">", "offset": self._offset})
-        subjects = list(found["state"].get("subjects") or ())
+        subjects: list[str] = list(found["state"].get("subjects") or ())
         more = self._offset + len(subjects) < int(found.get("total", 0))
         self._offset = self._offset + len(subjects) if more else 0
         return subjects
@@ -113,7 +113,7 @@ class StrayCommands:
 
     async def _move_subject(self, subject: str, known: Sequence[str], limit: int) -> int:
         service = _service(subject)[:SHOWN_CHARACTERS]
-        # A subject may hold what reads as a wildcard, and stands for itself alone.
+        # A token of a stored subject may look like a wildcard, and must not match other commands.
         messages = [message for message in await self._read(subject, limit) if message.subject == subject]
         nearest = get_close_matches(service, known, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(known)}"
@@ -156,7 +156,7 @@ def _filter(info: Mapping[str, Any]) -> str:
 
 
 def _service(subject: str) -> str:
-    """Its token as it stands in the subject, escaped."""
+    """The service token of a stored subject, escaped."""
     tokens = subject.split(".")
     return tokens[SERVICE_TOKEN] if len(tokens) > SERVICE_TOKEN else ""
 
