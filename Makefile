@@ -5,6 +5,11 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 ARGS ?=
 
+# How long `make soak` goes on: the load of each test, how many new seeds, how many power cuts.
+SECONDS_EACH ?= 60
+SEEDS ?= 3
+CUTS ?= 1000
+
 MEMBERS := contracts shared/client shared/runtime services/sessions services/memory services/artifacts services/vectors services/embedded tests/hivemem_testing
 MEMBER_NAMES := hivemem hivemem-artifacts hivemem-contracts hivemem-embedded hivemem-memory hivemem-runtime hivemem-sessions hivemem-testing hivemem-vectors
 MEMBER_PROJECTS := $(MEMBERS:%=%/pyproject.toml)
@@ -17,7 +22,7 @@ BENCH_INSTALLED := $(BENCH_VENV)/.installed
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench lock clean
+.PHONY: help setup up test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +34,10 @@ up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--nat
 
 test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
 	$(BIN)/pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
+
+soak: $(INSTALLED) ## kill, cut and freeze the fleet for hours, and stop: make soak ARGS="tests/chaos/power" CUTS=5000
+	HIVEMEM_TEST_SOAK=1 HIVEMEM_TEST_CHAOS_SECONDS=$(SECONDS_EACH) HIVEMEM_TEST_CHAOS_SEEDS=$(SEEDS) \
+		HIVEMEM_TEST_CHAOS_CUTS=$(CUTS) $(BIN)/pytest $(or $(ARGS),tests/chaos)
 
 coverage: $(INSTALLED) ## print what the last `make test` covered, and fail under the floor
 	$(BIN)/coverage report

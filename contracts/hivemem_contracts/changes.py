@@ -69,12 +69,12 @@ class ChangeKind:
 
 
 def change_id(tenant: str, entity: str, address_tokens: str, version: int) -> str:
-    """The same for every announcement of the same version, so that the bus drops a twin."""
+    """Return the id of a change; it is the same for every announcement of the same version."""
     return f"{entity}:{encode_token(tenant)}:{address_tokens}:{version}"
 
 
 def change_headers(change: Change, address_tokens: str, traceparent: str | None = None) -> dict[str, str]:
-    """The CloudEvents attributes of a change and its deduplication id."""
+    """The CloudEvents attributes of a change."""
     identity = change_id(change.tenant, change.entity, address_tokens, change.version)
     return event_headers(identity, change.entity, change.operation, address_tokens, format_time(change.at), traceparent)
 
@@ -84,7 +84,6 @@ def event_headers(
 ) -> dict[str, str]:
     """The same from plain values, for whoever announces many."""
     headers = {
-        "Nats-Msg-Id": identity,
         "ce-specversion": "1.0",
         "ce-id": _attribute(identity),
         "ce-type": f"hivemem.{entity}.{operation}",

@@ -8,6 +8,18 @@ DEAD: Final = "DEAD"
 MEMBERS: Final = "hive_members"
 """The key-value bucket of the workers that are alive: `<service>.<member>`."""
 
+FLEET: Final = "hive_fleet"
+"""The key-value bucket of what workers share and agents have no rights to."""
+
+FEED_EPOCH: Final = "hivemem-epoch"
+"""In the metadata of CHANGES: the epoch of the feed. It changes whenever sequences may be handed out a second time."""
+
+FEED_ID: Final = "ce-id"
+"""The id of a change. What stands behind its last colon is the version of the record that it announces."""
+
+SIGNATURE: Final = "Hive-Signature"
+"""On changes: proves to the other workers that a worker wrote the message."""
+
 LIVE_PREFIX: Final = "hive.live"
 """Each change again, as a plain message below this instead of `hive.chg`, for those who have no stream API."""
 

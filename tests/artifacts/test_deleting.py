@@ -11,10 +11,11 @@ from hivemem_artifacts.endpoints import deleting
 from hivemem_artifacts.endpoints.deleting import Deleting
 from hivemem_artifacts.entities.deletions import DELETION
 from hivemem_artifacts.entities.places import place_of
-from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_time, time_from_microseconds
-from hivemem_contracts.subjects import Address, change_subject
+from hivemem_contracts.subjects import Address
+from hivemem_testing.feed import announced
 
 from .hive import Agent, Body, Refused, eventually, parts_of
 
@@ -163,10 +164,8 @@ async def session_deleted(client: Client, bot: Agent, session_id: str, at: Any, 
         cause="cleaning",
         at=at,
     )
-    address = Address((session_id,))
-    headers = change_headers(change, address.tokens)
-    subject = change_subject(bot.tenant, "session", address)
-    await client.request(subject, change.model_dump_json().encode(), headers=headers)
+    subject, body, headers = await announced(client, change, Address((session_id,)))
+    await client.request(subject, body, headers=headers)
 
 
 async def test_deleting_a_session_deletes_its_files(bot: Agent) -> None:

@@ -10,10 +10,11 @@ import nats.js.errors
 import orjson
 from nats.aio.client import Client
 
-from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.changes import Change
 from hivemem_contracts.streams import MESSAGE_ID
-from hivemem_contracts.subjects import Address, change_subject, command_subject
+from hivemem_contracts.subjects import Address, command_subject
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_testing.feed import announced
 
 from .items import AGENT, TENANT
 
@@ -61,7 +62,7 @@ async def command(
 
 
 async def change(client: Client, item: str, version: int, *, tenant: str = TENANT) -> None:
-    announced = Change(
+    told = Change(
         entity="item",
         operation="added",
         tenant=tenant,
@@ -71,9 +72,7 @@ async def change(client: Client, item: str, version: int, *, tenant: str = TENAN
         actor=AGENT,
         at=datetime.now(UTC),
     )
-    address = Address((item,))
-    subject = change_subject(tenant, "item", address)
-    await publish(client, subject, announced.model_dump_json().encode(), change_headers(announced, address.tokens))
+    await publish(client, *await announced(client, told, Address((item,))))
 
 
 async def messages_in(client: Client, stream: str) -> list[Stored]:

@@ -8,9 +8,10 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import CODE_HEADER, NotFound, Unavailable
-from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT
+from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT, FEED_EPOCH, SIGNATURE
 from hivemem_runtime.bus import feed_pull, reacting, reactions
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
+from hivemem_runtime.bus.fleet_key import fleet_key, signature
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.bus.reactions import Reactions
@@ -183,9 +184,42 @@ async def test_an_error_that_is_not_retryable_is_final_at_once(client: Client, w
     assert letter.headers[CODE_HEADER] == "40401"
 
 
+async def test_what_no_worker_wrote_is_passed_over(client: Client, workers: Workers) -> None:
+    recorder = Recorder()
+    await change(client, "a", 1)
+    (told,) = await messages_in(client, CHANGES)
+    forged = told.data.replace(b'"version":1', b'"version":7')
+    await publish(client, told.subject, forged, told.headers)
+    await publish(client, told.subject, b"", {"ce-id": "x:y"})
+    await publish(client, told.subject, forged)
+    await change(client, "a", 2)
+    worker = await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    assert recorder.handled == [("a", 1), ("a", 2)]
+    assert await messages_in(client, DEAD) == []
+    assert worker.status()["index"]["foreign"] == 3
+
+
+async def test_a_feed_in_another_epoch_is_read_from_its_start(client: Client, workers: Workers) -> None:
+    """The consumer may stand behind sequences that are handed out again."""
+    recorder = Recorder()
+    await change(client, "a", 1)
+    worker = await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    await workers.stop(worker)
+    config = (await ask(client, f"STREAM.INFO.{CHANGES}"))["config"]
+    await ask(client, f"STREAM.UPDATE.{CHANGES}", config | {"metadata": {FEED_EPOCH: "2-later"}})
+    await change(client, "a", 2)
+    await workers.start(Reaction("index", FILTERS, recorder))
+    await acknowledged(client)
+    assert recorder.handled == [("a", 1), ("a", 1), ("a", 2)]
+
+
 async def test_what_is_no_change_goes_to_dead(client: Client, workers: Workers) -> None:
     recorder = Recorder()
-    await publish(client, "hive.chg.acme.item.a", b"not a change")
+    subject = "hive.chg.acme.item.a"
+    signed = signature(await fleet_key(client), "", subject, "x:1", b"not a change")
+    await publish(client, subject, b"not a change", {"ce-id": "x:1", SIGNATURE: signed})
     await change(client, "a", 1)
     await workers.start(Reaction("index", FILTERS, recorder))
     await acknowledged(client)

@@ -31,11 +31,13 @@ class Refused(Exception):
 
 
 async def connect(url: str) -> Client:
+    """To one server, or to any of several with commas between them."""
+
     async def quiet(error: Exception) -> None:
         del error  # that the server goes away is what this is about
 
     return await nats.connect(  # pyright: ignore[reportUnknownMemberType]  # its options are untyped
-        url, max_reconnect_attempts=-1, reconnect_time_wait=0.05, error_cb=quiet, allow_reconnect=True
+        url.split(","), max_reconnect_attempts=-1, reconnect_time_wait=0.05, error_cb=quiet, allow_reconnect=True
     )
 
 

@@ -1,17 +1,20 @@
 """The seed of a run: shown with every test that failed, and given to have the same strikes again."""
 
 import gc
-import os
-import secrets
 from collections.abc import Iterator
 
 import pytest
 
-SEED = int(os.environ.get("HIVEMEM_TEST_SEED") or secrets.randbits(32))
+from .seeds import SEED, SEEDS
 
 
 def pytest_report_header() -> str:
     return f"chaos: HIVEMEM_TEST_SEED={SEED}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames and len(SEEDS) > 1:
+        metafunc.parametrize("seed", SEEDS)
 
 
 @pytest.fixture

@@ -32,5 +32,9 @@ class Journal:
     def acknowledged(self) -> int:
         return sum(sent.answer is not None for sent in self.sent)
 
+    def answered(self) -> int:
+        """Requests alone: a durable command is acknowledged by the bus."""
+        return sum(sent.answer is not None and not sent.durable for sent in self.sent)
+
     def summary(self) -> str:
         return f"{self.acknowledged()} writes, {self.repeated} repeated"

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hivemem_testing.process import ProcessServer, ServerFailedError
+from hivemem_testing.process import ProcessServer
 
 from .fleet import Fleet, ended_by_itself
+from .strikes.freezes import freeze
+from .strikes.kills import kill
 
 
 @dataclass(frozen=True)
@@ -62,28 +64,12 @@ class Killer:
             if ended_by_itself(server):
                 self.findings.append(f"{server.name} ended by itself; its log: {server.log}")
             elif choice.random() < habit.pauses:
-                await self._pause(server, choice.uniform(*_PAUSED_SECONDS))
+                self.strikes[f"{server.name} paused"] += 1
+                await freeze(server, choice.uniform(*_PAUSED_SECONDS))
                 continue
-            await self._kill(server, choice.expovariate(1 / habit.down_seconds))
+            self.strikes[f"{server.name} killed"] += 1
+            self.findings += await kill(server, choice.expovariate(1 / habit.down_seconds))
 
     async def _wait_for(self, done: int) -> None:
         while self._done() < done and not self._stopping():  # noqa: ASYNC110  # a count, and nothing that signals it
             await asyncio.sleep(_POLL_SECONDS)
-
-    async def _pause(self, server: ProcessServer, seconds: float) -> None:
-        self.strikes[f"{server.name} paused"] += 1
-        await asyncio.to_thread(server.pause)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            server.resume()
-
-    async def _kill(self, server: ProcessServer, down_seconds: float) -> None:
-        self.strikes[f"{server.name} killed"] += 1
-        await asyncio.to_thread(server.kill)
-        await asyncio.sleep(down_seconds)
-        try:
-            await asyncio.to_thread(server.start)
-        except ServerFailedError as error:
-            self.findings.append(str(error))
-            await asyncio.to_thread(server.start)

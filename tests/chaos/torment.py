@@ -3,8 +3,9 @@
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from nats.aio.client import Client
 
@@ -26,10 +27,27 @@ Verify = Callable[[Client], Awaitable[Sequence[str]]]
 """Answers what is wrong, each time with the name of the thing and its version."""
 
 
+class Striker(Protocol):
+    strikes: Counter[str]
+    findings: list[str]
+
+    async def run(self) -> None: ...
+
+
+Strike = Callable[[Fleet, int, Stopping, Callable[[], int]], Striker]
+"""Takes the fleet, the seed, when to stop, and a count of the writes that were acknowledged so far."""
+
+
 async def torment(
-    fleet: Fleet, seed: int, journal: Journal, load: Load, verify: Verify, seconds: float = SECONDS
+    fleet: Fleet,
+    seed: int,
+    journal: Journal,
+    load: Load,
+    verify: Verify,
+    seconds: float = SECONDS,
+    strike: Strike = Killer,
 ) -> None:
-    killer = await kill_under_load(fleet, seed, journal, load, seconds)
+    killer = await strike_under_load(fleet, seed, journal, load, seconds, strike)
     client = await connect(fleet.nats_url)
     await come_to_rest(client, fleet)
     findings = [*journal.findings, *killer.findings, *await verify(client)]
@@ -42,16 +60,18 @@ async def torment(
     assert journal.acknowledged() > 100, "there was hardly any load"
 
 
-async def kill_under_load(fleet: Fleet, seed: int, journal: Journal, load: Load, seconds: float) -> Killer:
+async def strike_under_load(
+    fleet: Fleet, seed: int, journal: Journal, load: Load, seconds: float, strike: Strike
+) -> Striker:
     end = time.monotonic() + seconds
 
     def stopping() -> bool:
         return time.monotonic() > end
 
-    killer = Killer(fleet, seed, stopping, journal.acknowledged)
+    striker = strike(fleet, seed, stopping, journal.acknowledged)
     clients = [await connect(fleet.nats_url) for _ in range(LOAD_CONNECTIONS)]
     try:
-        await asyncio.gather(load(clients, stopping), killer.run())
+        await asyncio.gather(load(clients, stopping), striker.run())
     finally:
         await asyncio.gather(*(client.close() for client in clients))
-    return killer
+    return striker

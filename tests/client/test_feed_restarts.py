@@ -4,16 +4,19 @@
 # A lost consumer is only seen from inside: to its reader the feed is the same.
 
 import asyncio
+import shutil
 import time
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import orjson
 import pytest
 
 import hivemem
-from hivemem_contracts.streams import CHANGES
+from hivemem_contracts.streams import CHANGES, FEED_EPOCH
 from hivemem_testing.process import ProcessServer
 
-from .fleet import Fleet, eventually
+from .fleet import DEADLINE_SECONDS, Fleet, eventually
 
 RECOVERY_SECONDS = 5.0
 
@@ -21,9 +24,9 @@ RECOVERY_SECONDS = 5.0
 class Reader:
     """Follows a feed in the background."""
 
-    def __init__(self, hive: hivemem.Hive) -> None:
+    def __init__(self, hive: hivemem.Hive, since: str = "start") -> None:
         self.versions: list[int] = []
-        self.feed = hive.changes("event", since="start")
+        self.feed = hive.changes("event", since=since)
         self.task = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
@@ -123,6 +126,62 @@ async def test_a_stream_made_anew_under_a_running_feed_is_noticed(own_fleet: Fle
     with pytest.raises(hivemem.FeedRecreated):
         async with asyncio.timeout(RECOVERY_SECONDS):
             await reader.task
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["running", "resumed"])
+async def test_sequences_that_are_handed_out_again_are_noticed(
+    own_server: ProcessServer, own_fleet: Fleet, own_hive: hivemem.Hive, tmp_path: Path, resumed: bool
+) -> None:
+    """As after a power cut, with more changes since than were lost, and before any worker has seen it."""
+    reader = Reader(own_hive)
+    await announce(own_fleet, range(1, 4))
+    await reader.saw(3)
+    await asyncio.to_thread(own_server.stop)
+    (folder,) = own_server.log.parent.rglob("streams/CHANGES")
+    shutil.copytree(folder, tmp_path / "copy")
+    await asyncio.to_thread(own_server.start)
+    await announce(own_fleet, range(4, 6))
+    await reader.saw(5)
+    cursor = reader.feed.cursor
+    assert cursor is not None
+    if resumed:
+        await reader.stop()
+    await asyncio.to_thread(own_server.kill)
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)
+    await asyncio.to_thread(own_server.start)
+    await announce(own_fleet, range(14, 20))
+
+    following = Reader(own_hive, since=cursor) if resumed else reader
+    with pytest.raises(hivemem.FeedRecreated) as gap:
+        await asyncio.wait_for(following.task, DEADLINE_SECONDS)
+    async for change in own_hive.changes("event", since=gap.value.resume):
+        if change.version == 19:
+            break
+
+
+async def test_a_cursor_of_an_earlier_epoch_is_refused(own_fleet: Fleet, own_hive: hivemem.Hive) -> None:
+    await announce(own_fleet, range(1, 4))
+    async for change in own_hive.changes("event", since="start"):
+        cursor = change.cursor
+        break
+    config = (await own_fleet.api(f"STREAM.INFO.{CHANGES}"))["config"]
+    await own_fleet.api(f"STREAM.UPDATE.{CHANGES}", config | {"metadata": {FEED_EPOCH: "2-later"}})
+
+    with pytest.raises(hivemem.FeedRecreated) as gap:
+        await anext(own_hive.changes("event", since=cursor))
+    seen = [change async for change in until(own_hive.changes("event", since=gap.value.resume), 3)]
+
+    assert [change.version for change in seen] == [1, 2, 3]
+    assert "-2-later-" in seen[0].cursor
+    assert (await anext(own_hive.changes("event", since=seen[1].cursor))).version == 3
+
+
+async def until(feed: hivemem.Feed, version: int) -> AsyncIterator[hivemem.Received]:
+    async for change in feed:
+        yield change
+        if change.version == version:
+            return
 
 
 async def test_a_message_lost_on_the_way_is_asked_for_again(own_fleet: Fleet, own_hive: hivemem.Hive) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from hivemem_runtime.ledger.port import Committed, Due, Ledger
+from hivemem_runtime.ledger.port import Committed, Due, FeedMark, Ledger
 
 from .backends import Backend
 from .clock import SECOND, ManualClock
@@ -64,7 +64,7 @@ async def test_announced_key_is_due_no_longer(backend: Backend, ledger: Ledger) 
     assert await _due(other) == [("note", "n", 3, 4)]
 
 
-async def test_mark_rides_along_with_the_next_commit(backend: Backend, ledger: Ledger) -> None:
+async def test_mark_is_known_to_the_next_commit_and_durable_by_itself(backend: Backend, ledger: Ledger) -> None:
     seen: list[Committed] = []
     ledger.on_commit(seen.extend)
     other = await backend.open()
@@ -75,7 +75,11 @@ async def test_mark_rides_along_with_the_next_commit(backend: Backend, ledger: L
     await ledger.commit(edit("n"))
 
     assert [(each.stamp.version, each.announced) for each in seen] == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
-    assert await _due(other) == [("note", "n", 4, 5)]
+
+    async def marked() -> bool:
+        return await _due(other) == [("note", "n", 4, 5)]
+
+    await eventually(marked, "the mark is durable without a commit to carry it")
 
 
 async def test_writer_that_takes_over_knows_the_mark(backend: Backend, ledger: Ledger) -> None:
@@ -86,6 +90,7 @@ async def test_writer_that_takes_over_knows_the_mark(backend: Backend, ledger: L
     await ledger.commit(edit("n"))
     ledger.announced("note", TENANT, "n", 2)
     await ledger.commit(edit("n"))
+    await ledger.due(older_than=FAR, limit=1)
 
     await other.commit(edit("n"))
 
@@ -119,6 +124,64 @@ async def test_marks_are_durable_once_the_ledger_is_closed(backend: Backend, led
     again = await backend.reopen(ledger)
 
     assert await _due(again) == []
+
+
+async def test_feed_mark_is_durable_no_later_than_the_marks_that_rely_on_it(backend: Backend, ledger: Ledger) -> None:
+    other = await backend.open()
+    assert await ledger.feed_mark() is None
+    await ledger.commit(edit("n"))
+    ledger.note_feed(FeedMark("created", "1-a", 7, "note:t:n:1"))
+    ledger.announced("note", TENANT, "n", 1)
+
+    await nothing_due(other)
+
+    assert await other.feed_mark() == FeedMark("created", "1-a", 7, "note:t:n:1")
+
+
+async def test_newest_feed_mark_of_all_writers_counts(backend: Backend, ledger: Ledger) -> None:
+    other = await backend.open()
+    for writer, mark in (
+        (ledger, FeedMark("created", "1-a", 7, "seven")),
+        (other, FeedMark("created", "1-a", 5, "five")),
+        (ledger, FeedMark("created", "2-b", 3, "three", begins=9)),
+        (other, FeedMark("created", "1-a", 8, "eight")),
+    ):
+        writer.note_feed(mark)
+        await writer.due(older_than=FAR, limit=1)
+
+    again = await backend.reopen(ledger)
+
+    assert await again.feed_mark() == FeedMark("created", "2-b", 3, "three", begins=9)
+
+
+async def test_what_was_committed_since_a_moment_is_due_again(
+    backend: Backend, ledger: Ledger, clock: ManualClock
+) -> None:
+    other = await backend.open()
+    for id in ("old", "erased", "new"):
+        await ledger.commit(edit(id))
+    ledger.announced("note", TENANT, "old", 1)
+    clock.advance()
+    since = clock.now
+    for id in ("erased", "new"):
+        await ledger.commit(edit(id))
+        ledger.announced("note", TENANT, id, 2)
+    await nothing_due(other)
+    stamp = await ledger.erase(NOTE, TENANT, "erased", actor="a", cause=None)
+    assert stamp
+    ledger.announced("note", TENANT, "erased", stamp.version)
+    await nothing_due(other)
+    ledger.announced("note", TENANT, "new", 2)
+
+    mark = FeedMark("created", "2-b", 0, "", begins=since)
+    ledger.note_feed(FeedMark("created", "1-a", 7, "seven"))
+    await ledger.announce_again(mark)
+
+    assert await other.feed_mark() == mark
+    assert sorted(await _due(other)) == [("note", "erased", 0, 3), ("note", "new", 0, 2)]
+    await other.commit(edit("new"))
+    await ledger.commit(edit("new"))
+    assert sorted(await _due(ledger)) == [("note", "erased", 0, 3), ("note", "new", 0, 4)]
 
 
 async def test_mark_of_an_unknown_key_harms_nobody(backend: Backend, ledger: Ledger) -> None:

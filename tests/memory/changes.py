@@ -1,15 +1,14 @@
 """Changes of another service, told as that service tells them."""
 
-import uuid
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 from nats.aio.client import Client
 
-from hivemem_contracts.changes import Change, change_headers
-from hivemem_contracts.streams import MESSAGE_ID
-from hivemem_contracts.subjects import Address, change_subject
+from hivemem_contracts.changes import Change
+from hivemem_contracts.subjects import Address
+from hivemem_testing.feed import announced
 
 
 async def tell_session(
@@ -23,9 +22,8 @@ async def tell_session(
     actor: str = "owner",
     cause: str | None = "m1",
     at: datetime | None = None,
-    again: bool = False,
 ) -> None:
-    """A change of a session, on the feed when this returns; `again` with an id that the stream does not know."""
+    """A change of a session, on the feed when this returns."""
     change = Change(
         entity="session",
         operation=operation,
@@ -38,14 +36,9 @@ async def tell_session(
         cause=cause,
         at=at or datetime.now(UTC),
     )
-    address = Address((session_id,))
-    headers = change_headers(change, address.tokens)
-    if again:
-        headers[MESSAGE_ID] += f":{uuid.uuid4().hex}"
-    answer = await client.request(
-        change_subject(tenant, "session", address), change.model_dump_json().encode(), timeout=10, headers=headers
-    )
-    assert orjson.loads(answer.data).keys().isdisjoint({"error", "duplicate"}), answer.data
+    subject, body, headers = await announced(client, change, Address((session_id,)))
+    answer = await client.request(subject, body, timeout=10, headers=headers)
+    assert "error" not in orjson.loads(answer.data), answer.data
 
 
 async def terminate(client: Client, tenant: str, session_id: str, **fields: Any) -> None:

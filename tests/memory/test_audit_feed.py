@@ -11,10 +11,9 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_contracts.subjects import change_subject
 from hivemem_memory.decisions.auditing import Mark, Taking, take_up
 from hivemem_memory.endpoints.auditing import Trail
 from hivemem_memory.endpoints.links import read_mark
@@ -31,6 +30,7 @@ from hivemem_runtime.bus.reacting import ReceivedChange
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_testing.feed import announced
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import STORES
@@ -114,10 +114,8 @@ async def tell(client: Client, key: str, version: int, tenant: str = TENANT) -> 
         cause=f"m{version}",
         at=datetime.now(UTC),
     )
-    address = memory_address(NAMESPACE, key)
-    subject = change_subject(tenant, "memory", address)
-    headers = change_headers(change, address.tokens)
-    answer = await client.request(subject, change.model_dump_json().encode(), timeout=10, headers=headers)
+    subject, body, headers = await announced(client, change, memory_address(NAMESPACE, key))
+    answer = await client.request(subject, body, timeout=10, headers=headers)
     sequence = int(orjson.loads(answer.data)["seq"])
     stored = await FeedReading(client).next(subject, sequence - 1)
     assert stored is not None

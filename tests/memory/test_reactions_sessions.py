@@ -129,9 +129,9 @@ async def test_an_end_that_is_told_again_does_nothing_more(bot: Agent, monkeypat
     await gone(bot, "temp:s1", "session:s1", deleted=True)
     await remember(bot, "temp:s1", "session:s1")
     await bot.ask("restore", namespace="temp:s2", key="a")
-    await terminate(bot.client, bot.tenant, "s1", at=at, again=True)
-    await delete(bot.client, bot.tenant, "s1", version=2, at=at, cause="m7", again=True)
-    await terminate(bot.client, bot.tenant, "s2", version=5, at=at, again=True)
+    await terminate(bot.client, bot.tenant, "s1", at=at)
+    await delete(bot.client, bot.tenant, "s1", version=2, at=at, cause="m7")
+    await terminate(bot.client, bot.tenant, "s2", version=5, at=at)
     await delete(bot.client, bot.tenant, "end", cause="m8")
     await gone(bot, "temp:end", deleted=True)
     assert await left(bot) == {"temp:s1", "session:s1", "temp:s2"}

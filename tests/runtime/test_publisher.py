@@ -10,25 +10,29 @@ from nats.aio.client import Client
 from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.subjects import Address
 from hivemem_runtime.bus import publisher as module
+from hivemem_runtime.bus.feed_places import version_of
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
+from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, Signer, encode_announcement
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 from hivemem_testing.process import ProcessServer
 
-from .things import eventually, told
+from .things import told
+
+KEY = b"a key of the fleet"
 
 
 def change(id: str, version: int, number: int | None = None, value: object = 1) -> Outgoing:
     """`number` is the change's own, where it is not the record's version."""
     own = version if number is None else number
     announcement = Announcement("thing", "counted", Address((id,)), id, own, own - 1 or None, value)
-    return encode_announcement(announcement, Stamp("acme", "thing", id, version, 1_700_000_000_000_000, "bot", "why"))
+    stamp = Stamp("acme", "thing", id, version, 1_700_000_000_000_000, "bot", "why")
+    return encode_announcement(announcement, stamp, Signer(KEY, "ledger"))
 
 
 @pytest.fixture
 async def publisher(client: Client) -> AsyncIterator[Publisher]:
-    publisher = Publisher(client)
+    publisher = Publisher(client, KEY)
     yield publisher
     await publisher.close()
 
@@ -37,9 +41,46 @@ def test_the_message_is_the_change_of_the_contract() -> None:
     message = change("ü.1", 3, value={"k": "é"})
     body = Change.model_validate_json(message.body)
     headers = dict(line.split(": ", 1) for line in message.lines.splitlines())
+    signed = headers.pop("Hive-Signature")
     assert headers == change_headers(body, "%C3%BC%2E1")
+    assert version_of(KEY, message.subject, headers | {"Hive-Signature": signed}, message.body) == 3
     assert headers["ce-subject"] == "%25C3%25BC%252E1"
     assert orjson.loads(message.body) == body.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("changed", ["key", "subject", "id", "body", "ledger", "missing"])
+def test_a_change_that_no_worker_signed_is_known(changed: str) -> None:
+    message = change("a", 7)
+    headers = dict(line.split(": ", 1) for line in message.lines.splitlines())
+    key, subject, body = KEY, message.subject, message.body
+    if changed == "key":
+        key = b"another key"
+    elif changed == "subject":
+        subject += "x"
+    elif changed == "body":
+        body += b" "
+    elif changed == "id":
+        headers["ce-id"] += "9"
+    elif changed == "ledger":
+        headers["Hive-Signature"] = "x" + headers["Hive-Signature"]
+    else:
+        del headers["Hive-Signature"]
+    assert version_of(key, subject, headers, body) is None
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_messages_of_others_on_a_subject_are_passed_over(
+    client: Client, publisher: Publisher, count: int
+) -> None:
+    """Whatever they claim: no id at all, one that is no number, or one of a version far ahead."""
+    await publisher.publish([change("a", 1), change("a", 2)])
+    subject = change("a", 1).subject
+    for headers in ({}, {"ce-id": "x:y"}, {"Nats-Msg-Id": "x:y"}, {"ce-id": "thing:acme:a:999999"}):
+        await client.request(subject, b"{}", headers=headers)
+    other = Publisher(client, KEY)
+    await other.publish([change("a", version) for version in range(1, 3 + count)])
+    await other.close()
+    assert await told(client) == {"a": list(range(1, 3 + count))}
 
 
 @pytest.mark.parametrize(("letters", "omitted"), [(65_534, False), (65_535, True)])
@@ -53,30 +94,12 @@ async def test_what_is_published_twice_is_there_once(client: Client, publisher: 
     wave = [change("a", version) for version in range(1, count + 1)]
     await publisher.publish(wave)
     await publisher.publish(wave)
-    await Publisher(client).publish(wave)
+    await Publisher(client, KEY).publish(wave)
     assert await told(client) == {"a": list(range(1, count + 1))}
 
 
-async def test_a_twin_is_known_also_when_the_server_forgot_its_id(client: Client, publisher: Publisher) -> None:
-    """The streams of these tests remember ids for a second only; a worker may sleep longer."""
-    wave = [change("a", version) for version in range(1, 6)] + [change("b", 1)]
-    await publisher.publish(wave)
-    headers = {"Nats-Msg-Id": "probe"}
-
-    async def forgotten() -> bool:
-        answer = orjson.loads((await client.request("hive.chg.probe", b"", headers=headers)).data)
-        return "duplicate" not in answer
-
-    assert await forgotten()
-    await eventually(forgotten, "the server forgot what came before the probe")
-    await ask(client, "STREAM.PURGE.CHANGES", {"filter": "hive.chg.probe"})
-    await Publisher(client).publish(wave)
-    await Publisher(client).publish([change("b", 1)])
-    assert await told(client) == {"a": [1, 2, 3, 4, 5], "b": [1]}
-
-
 async def test_two_that_publish_the_same_keep_one_order(client: Client, publisher: Publisher) -> None:
-    other = Publisher(client)
+    other = Publisher(client, KEY)
     for start in range(1, 400, 20):
         wave = [change(id, version) for version in range(start, start + 20) for id in ("a", "b")]
         await asyncio.gather(publisher.publish(wave), other.publish(wave[: len(wave) // 2]))

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import nats.errors
 import orjson
 from nats.aio.client import Client
 
+from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 from hivemem_runtime.ledger.entity import Announcement, Entity, Stamp, announces_nothing
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
@@ -32,7 +34,17 @@ class Thing:
 def _announce(record: Thing, stamp: Stamp) -> tuple[Announcement, ...]:
     address = Address(("x" * 4_000,) if record.note == UNSPEAKABLE else (stamp.id,))
     previous = stamp.version - 1 or None
-    return (Announcement("thing", "counted", address, stamp.id, stamp.version, previous, {"number": record.number}),)
+    return (
+        Announcement(
+            "thing",
+            "counted",
+            address,
+            stamp.id,
+            stamp.version,
+            previous,
+            {"number": record.number, "note": record.note},
+        ),
+    )
 
 
 def _announce_erased(stamp: Stamp) -> tuple[Announcement, ...]:
@@ -48,6 +60,7 @@ THING: Final[Entity[Thing, Thing]] = Entity(
     announce_erased=_announce_erased,
     indexed=lambda head: {},
     snapshot_every=1,
+    told_as={"thing": lambda namespace, key: namespace},
 )
 
 
@@ -87,22 +100,30 @@ def set_level(ledger: Ledger, id: str, number: int) -> Awaitable[Outcome]:
     return ledger.commit(Write(TENANT, "bot", LEVEL, id, decide))
 
 
-async def count_many(ledger: Ledger, ids: list[str]) -> None:
-    await asyncio.gather(*[count(ledger, id) for id in ids])
+async def count_many(ledger: Ledger, ids: list[str], note: str = "") -> None:
+    await asyncio.gather(*[count(ledger, id, note) for id in ids])
 
 
 async def told(client: Client) -> dict[str, list[int]]:
-    """The whole feed: the versions of each thing, in the order of the stream. A twin would show."""
+    """Return the whole feed: the versions of each thing, in the order of the stream. A twin would show; what is no
+    change is passed over."""
     found: dict[str, list[int]] = {}
-    state = (await ask(client, "STREAM.INFO.CHANGES"))["state"]
+    try:
+        state = (await ask(client, "STREAM.INFO.CHANGES"))["state"]
+    except (JetStreamRefused, Unavailable):  # it is being made anew, or its server is started
+        return found
     if not state["messages"]:
         return found
     jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
     subscription = await jetstream.subscribe("hive.chg.>", stream="CHANGES", ordered_consumer=True)
     for _ in range(int(state["messages"])):
-        message = await subscription.next_msg(timeout=DEADLINE_SECONDS)
+        try:
+            message = await subscription.next_msg(timeout=DEADLINE_SECONDS)
+        except nats.errors.TimeoutError:  # fewer than the server counts: some cannot be read
+            break
         body: dict[str, Any] = orjson.loads(message.data)
-        found.setdefault(body["namespace"], []).append(body["version"])
+        if body:
+            found.setdefault(body["namespace"], []).append(body["version"])
     await subscription.unsubscribe()
     return found
 

@@ -6,23 +6,31 @@ from datetime import datetime
 from typing import Any, Final
 
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.streams import FEED_EPOCH
 
-_WRITTEN: Final = re.compile(r"c([0-9a-f]{1,16})-([0-9a-f]{1,16})")
+_HEX: Final = "([0-9a-f]{1,16})"
+_WRITTEN: Final = re.compile(f"c{_HEX}-(?:([0-9]{{1,9}}-[0-9a-z]{{1,16}})-)?{_HEX}(?:@{_HEX})?")
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Just after change `sequence` of the stream that was made at `created`, in nanoseconds since 1970.
+    """Just after change `sequence` of the stream that was created at `created`, in nanoseconds since 1970.
 
-    The second half is what tells a stream from one of the same name that was made anew and counts from 1 again.
+    A stream of the same name may count from 1 again, which `created` tells, or hand sequences out a second time after
+    it lost its end, which `epoch` tells. `stored_at` is when the stream took the change, 0 where that is not known: a
+    change of another time at the same sequence is another one.
     """
 
     created: int
     sequence: int
+    epoch: str = ""
+    stored_at: int = 0
 
     def __str__(self) -> str:
-        return f"c{self.created:x}-{self.sequence:x}"
+        epoch = f"{self.epoch}-" if self.epoch else ""
+        stored_at = f"@{self.stored_at:x}" if self.stored_at else ""
+        return f"c{self.created:x}-{epoch}{self.sequence:x}{stored_at}"
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
@@ -32,7 +40,7 @@ class Cursor:
             raise InvalidRequest(
                 f"since: {text!r} is neither 'now', 'start', nor the cursor of a change", field="since"
             )
-        return cls(int(match[1], 16), int(match[2], 16))
+        return cls(int(match[1], 16), int(match[3], 16), match[2] or "", int(match[4] or "0", 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,9 @@ class StreamState:
     last: int
     first_at: int
     """When the oldest change came, in nanoseconds since 1970."""
+    epoch: str = ""
+    last_at: int = 0
+    """When the newest change came."""
 
     @classmethod
     def of(cls, info: dict[str, Any]) -> "StreamState":
@@ -52,7 +63,9 @@ class StreamState:
         last = int(state["last_seq"])
         # An emptied stream answers first_seq 0 or last + 1, depending on how it came to be empty.
         first = max(int(state["first_seq"]), 1) if state["messages"] else last + 1
-        return cls(nanoseconds(info["created"]), first, last, nanoseconds(state["first_ts"]))
+        epoch = str((info["config"].get("metadata") or {}).get(FEED_EPOCH, ""))
+        last_at = nanoseconds(state["last_ts"]) if state["messages"] else 0
+        return cls(nanoseconds(info["created"]), first, last, nanoseconds(state["first_ts"]), epoch, last_at)
 
 
 def nanoseconds(text: str) -> int:

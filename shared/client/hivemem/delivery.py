@@ -19,6 +19,8 @@ class Pushed:
     sequence: int
     subject: str
     data: bytes
+    stored_at: int
+    """When the stream took it, in nanoseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Delivery:
         self.received = sequence
         self._lagging = tokens[start + 3] != "0"
         self._bytes += len(message.data)
-        self._items.append(Pushed(self.received, message.subject, message.data))
+        self._items.append(Pushed(self.received, message.subject, message.data, int(tokens[start + 2])))
 
     def _control(self, message: Msg, headers: dict[str, str]) -> None:
         if message.reply:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
 from hivemem.consumer import Consumer, make_consumer
-from hivemem.cursor import Cursor, StreamState
+from hivemem.cursor import Cursor, StreamState, nanoseconds
 from hivemem.delivery import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
 from hivemem.options import CallOptions
@@ -71,8 +71,13 @@ class Feed:
         self._since = _start_of(since)
         self._skips = on_gap == "skip"
         self._options = options
-        self._created: int | None = self._since.created if isinstance(self._since, Cursor) else None
-        self._after: int | None = self._since.sequence if isinstance(self._since, Cursor) else None
+        self._created: int | None = None
+        self._epoch = ""
+        self._after: int | None = None
+        self._stored_at = 0
+        if isinstance(self._since, Cursor):
+            self._created, self._epoch = self._since.created, self._since.epoch
+            self._after, self._stored_at = self._since.sequence, self._since.stored_at
         self._verified_at = 0.0
         self._verified_up_to = 0
         self._opened = False
@@ -86,7 +91,7 @@ class Feed:
         """
         if self._created is None or self._after is None:
             return None
-        return str(Cursor(self._created, self._after))
+        return str(Cursor(self._created, self._after, self._epoch, self._stored_at))
 
     async def open(self) -> None:
         """Begin now: from here on nothing is missed. Iterating opens by itself."""
@@ -148,8 +153,8 @@ class Feed:
 
     def _read(self, item: Pushed) -> Received | None:
         assert self._created is not None, "an open feed knows its stream"
-        self._after = item.sequence
-        cursor = str(Cursor(self._created, item.sequence))
+        self._after, self._stored_at = item.sequence, item.stored_at
+        cursor = str(Cursor(self._created, item.sequence, self._epoch, item.stored_at))
         try:
             change = Received.model_validate_json(item.data)
         except pydantic.ValidationError as error:
@@ -185,7 +190,7 @@ class Feed:
         """Make a consumer from where the reader is."""
         await self._drop()
         stream = await self._stream()
-        self._place(stream)
+        self._place(stream, is_another=await self._is_another(stream))
         if self._after is None:
             assert isinstance(self._since, datetime), "only a start by time has no sequence"
             start: dict[str, Any] = {"deliver_policy": "by_start_time", "opt_start_time": format_time(self._since)}
@@ -197,33 +202,50 @@ class Feed:
         self._consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
         self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
 
-    def _place(self, stream: StreamState) -> None:
+    async def _is_another(self, stream: StreamState) -> bool:
+        """Whether the change that was read last is not the one that the stream has there now."""
+        if self._after is None or not self._stored_at or not stream.first <= self._after <= stream.last:
+            return False
+        try:
+            found = await jetstream(
+                self._connection, f"STREAM.MSG.GET.{CHANGES}", {"seq": self._after}, self._options.attempt_seconds
+            )
+        except NoAnswer:
+            return False  # who may not ask this goes by the epoch alone
+        except JetStreamError:
+            return True
+        return nanoseconds(found["message"]["time"]) != self._stored_at
+
+    def _place(self, stream: StreamState, *, is_another: bool) -> None:
         """Find the place of the reader in the stream as it is now, or say what is missing."""
         beginning = stream.first - 1
+        known = self._created is not None
         behind = self._after is not None and self._after > stream.last
-        if self._created is not None and (self._created != stream.created or behind):
+        changed = (self._created, self._epoch) != (stream.created, stream.epoch)
+        if known and (changed or behind or is_another):
             what = "lost its end" if self._created == stream.created else "was made anew"
             self._gap(
                 FeedRecreated(
                     f"the stream of changes {what}; it now ends at sequence {stream.last}",
-                    resume=str(Cursor(stream.created, beginning)),
+                    resume=str(Cursor(stream.created, beginning, stream.epoch)),
                     last=stream.last,
                 )
             )
-            self._after = beginning
+            self._after, self._stored_at = beginning, 0
         elif self._after is not None:
             if self._after < beginning:
                 self._truncated(self._after, stream)
-                self._after = beginning
+                self._after, self._stored_at = beginning, 0
         elif isinstance(self._since, datetime):
             if stream.first > 1 and microseconds_from_time(self._since) * 1000 < stream.first_at:
                 self._truncated(0, stream)
         else:
-            self._after = beginning if self._since == "start" else stream.last
-        self._created = stream.created
+            at_start = self._since == "start"
+            self._after, self._stored_at = (beginning, 0) if at_start else (stream.last, stream.last_at)
+        self._created, self._epoch = stream.created, stream.epoch
 
     def _truncated(self, after: int, stream: StreamState) -> None:
-        resume = str(Cursor(stream.created, stream.first - 1))
+        resume = str(Cursor(stream.created, stream.first - 1, stream.epoch))
         self._gap(FeedTruncated(after + 1, stream.first, resume))
 
     def _gap(self, error: FeedError, cause: Exception | None = None) -> None:

@@ -102,7 +102,7 @@ class Worker:
         await declare(client, settings.streams)
         await parts.ledger.open()
         self._stops.append(("ledger", parts.ledger.close))
-        self._parts.announcer.start(client)
+        self._parts.announcer.start(client, settings.streams)
         self._stops.append(("announcer", self._parts.announcer.stop))
         self._probes["announcer"] = self._parts.announcer.status
         for task in parts.background:

@@ -61,11 +61,17 @@ def packaged_nats(
 
 def packaged_mongo(directory: Path, port: int = 0) -> ProcessServer:
     """A mongod as the only member, and the primary, of the replica set `rs0`."""
+    port = port or free_port()
+    server = mongod(directory, port, functools.partial(mongo_is_ready, LOOPBACK, port, f"{LOOPBACK}:{port}"))
+    server.start()
+    return server
+
+
+def mongod(directory: Path, port: int, ready: Callable[[], bool]) -> ProcessServer:
+    """A member of the replica set `rs0`, which is not started yet."""
     variable = "HIVEMEM_TEST_MONGO_URL"
     binary = _npm_binary("mongod", variable, MONGOD)
     libraries = _or_unavailable("mongod", variable, openssl_libraries)
-    port = port or free_port()
-    member = f"{LOOPBACK}:{port}"
     data = _made(directory / "mongo")
     program = Program(
         name="mongod",
@@ -79,9 +85,9 @@ def packaged_mongo(directory: Path, port: int = 0) -> ProcessServer:
         ),
         environment={"LD_LIBRARY_PATH": str(libraries)},
         port=port,
-        ready=functools.partial(mongo_is_ready, LOOPBACK, port, member),
+        ready=ready,
     )
-    return _started(program, Address(f"mongodb://{member}/?replicaSet={REPLICA_SET}"), directory)
+    return ProcessServer(program, Address(f"mongodb://{LOOPBACK}:{port}/?replicaSet={REPLICA_SET}"), directory)
 
 
 def packaged_qdrant(directory: Path, port: int = 0) -> ProcessServer:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.changes import Change
 from hivemem_contracts.streams import CHANGES
-from hivemem_contracts.subjects import Address, change_subject
+from hivemem_contracts.subjects import Address
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.jetstream import ask
@@ -20,6 +20,7 @@ from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
 from hivemem_vectors.endpoints.backlog import Backlog
 from hivemem_vectors.endpoints.catching_up import MEMORIES
@@ -92,10 +93,8 @@ async def tell(client: Client, key: str, version: int = 1) -> None:
         actor="bot",
         at=datetime.now(UTC),
     )
-    address = Address(tuple(NAMESPACE.split(":")), key)
-    headers = change_headers(change, address.tokens)
-    subject = change_subject(TENANT, "memory", address)
-    await client.request(subject, change.model_dump_json().encode(), timeout=10, headers=headers)
+    subject, body, headers = await announced(client, change, Address(tuple(NAMESPACE.split(":")), key))
+    await client.request(subject, body, timeout=10, headers=headers)
 
 
 async def hear(ledger: SqliteLedger, key: str, version: int = 1) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hivemem_artifacts.entities.places import session_and_name
+from hivemem_artifacts.entities.places import place_of, session_and_name
 from hivemem_contracts.artifacts.urls import ArtifactUrl
 from hivemem_contracts.identifiers import derived_id, format_microseconds
 from hivemem_contracts.subjects import Address, change_subject
@@ -88,6 +88,7 @@ ARTIFACT: Final = Entity(
     record=ArtifactRecord,
     evolve=evolve_artifact,
     announce=announce_artifact,
+    told_as={"artifact": lambda session_id, name: place_of(session_id, name or "")},
     announce_erased=announce_deleted,
     indexed=lambda head: {"created_at": head.created_at},
     indexes=(Index("place", (), None), Index("recent", (), "created_at")),

@@ -6,7 +6,7 @@ from typing import Any, Final
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_memory.entities.memories import memory_address
 from hivemem_runtime.ledger.entity import Announcement, Entity, Stamp
-from hivemem_runtime.ledger.places import namespace_and_key
+from hivemem_runtime.ledger.places import namespace_and_key, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +85,6 @@ LEASE: Final = Entity(
     record=LeaseStep,
     evolve=evolve_lease,
     announce=announce_lease,
+    told_as={"lease": place_of},
     indexed=lambda head: {},
 )

@@ -11,7 +11,7 @@ from hivemem_contracts.identifiers import derived_id, format_microseconds
 from hivemem_contracts.limits import SUBJECT_BYTES
 from hivemem_contracts.subjects import Address, change_subject
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
-from hivemem_runtime.ledger.places import namespace_and_key, scope_of
+from hivemem_runtime.ledger.places import namespace_and_key, place_of, scope_of
 
 ANNOUNCED_AS: Final[Mapping[str, str]] = {
     "put": "put",
@@ -211,6 +211,7 @@ MEMORY: Final = Entity(
     record=MemoryRecord,
     evolve=evolve_memory,
     announce=announce_memory,
+    told_as={"memory": place_of},
     announce_erased=announce_erased,
     indexed=_index_memory,
     indexes=(

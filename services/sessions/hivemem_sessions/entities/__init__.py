@@ -140,6 +140,7 @@ SESSION: Final = Entity(
     record=SessionRecord,
     evolve=evolve_session,
     announce=announce_session,
+    told_as={"session": lambda namespace, key: namespace, "event": lambda namespace, key: namespace},
     announce_erased=_announce_deleted,
     indexed=_index_session,
     indexes=(
@@ -182,6 +183,7 @@ SCOPE: Final = Entity(
     record=ScopeRecord,
     evolve=evolve_scope,
     announce=announce_scope,
+    told_as={"state": lambda namespace, key: namespace},
     indexed=lambda head: {},
     snapshot_every=SNAPSHOT_EVERY,
 )

@@ -115,6 +115,7 @@ ITEM: Final = Entity(
     record=Item,
     evolve=lambda head, record, stamp: replace(record, updated_at=stamp.at),
     announce=_announce,
+    told_as={"index": place_of},
     indexed=_index,
     indexes=(
         Index("all", (), None, covering=("heard", "indexed", "gone", "state")),

@@ -4,20 +4,29 @@ The store is the outbox: what stands above a key's announced mark is due. Whoeve
 a record goes out, the one before it is known to be out or is sent first; a sweep sends what a crash or a lost
 connection left. What is out already the publisher leaves out, and the server refuses it. One wave is on its way at a
 time, and the next one starts when it is acknowledged.
+
+Before anything is sent over a new connection, and every few seconds, the feed is compared with what the ledger knows to
+have been told. Where the feed lost something, the ledger makes its keys due again, and they are announced again.
 """
 
 import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+import nats.errors
 import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.clock import now
+from hivemem_runtime.bus.feed_guard import FeedGuard
+from hivemem_runtime.bus.feed_places import FeedDoubtful
+from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
+from hivemem_runtime.bus.streams import StreamConflict, StreamSettings
 from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp
 from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
@@ -34,6 +43,8 @@ SWEEP_KEYS: Final = 200
 SWEEP_SHARE_SECONDS: Final = 0.05
 """While the queue is not empty, sweeping and it take turns of about so long."""
 FLUSH_SECONDS: Final = 10.0
+STALLED_SECONDS: Final = 5.0
+"""After failing for so long, the announcer says that it is in trouble."""
 _RETRY_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 Key = tuple[str, str, str]
@@ -49,6 +60,7 @@ class Announcer:
         *,
         clock: Any = None,
     ) -> None:
+        self._client: Client | None = None
         self._publisher: Publisher | None = None
         self._ledger = ledger
         self._entities: Mapping[str, AnyEntity] = {entity.name: entity for entity in entities if entity.history}
@@ -64,16 +76,21 @@ class Announcer:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._ended = False
+        self._guard = FeedGuard(ledger, tuple(self._entities.values()), self._wake.set)
+        self._failing_since: float | None = None
+        self._failure = ""
         self.published = 0
         ledger.on_commit(self._committed)
 
-    def start(self, client: Client) -> None:
+    def start(self, client: Client, streams: StreamSettings | None = None) -> None:
         """After the streams are declared. What was committed before is found in the store."""
         self._left += len(self._queue)
         self._queue.clear()
         self._out.clear()
         self._stopping = self._ended = False
-        self._publisher = Publisher(client)
+        self._client, self._publisher = client, None
+        self._guard.start(client, streams or StreamSettings())
+        self._failing_since = None
         self._task = asyncio.create_task(self._run(), name="hivemem-announcer")
 
     async def stop(self, timeout_seconds: float = 5.0) -> None:
@@ -87,11 +104,17 @@ class Announcer:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+        await self._guard.stop()
         if self._publisher is not None:
             await self._publisher.close()
 
     def status(self) -> dict[str, Any]:
-        return {"queued": len(self._queue), "published": self.published}
+        status: dict[str, Any] = {"queued": len(self._queue), "published": self.published, "losses": self._guard.losses}
+        if self._task is not None and self._task.done():
+            status["trouble"] = "the task that announces changes has ended"
+        elif self._failing_since is not None and now() - self._failing_since > STALLED_SECONDS:
+            status["trouble"] = f"changes cannot be announced: {self._failure}"
+        return status
 
     async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None:
         """Return once everything of a key through `version` is on the feed; through `announced` it is known to be."""
@@ -138,7 +161,9 @@ class Announcer:
         swept, failures = 0.0, 0
         while not self._ended and not (self._stopping and not self._queue):
             try:
-                if self._wanted:
+                if self._guard.doubtful():
+                    await self._check()
+                elif self._wanted:
                     await self._flush_wanted()
                 elif now() - swept >= SWEEP_SECONDS:
                     # Before the queue, which need never be empty.
@@ -147,16 +172,48 @@ class Announcer:
                     await self._wave()
                 else:
                     await self._wait()
-                failures = 0
-            except (PublishFailed, HiveError) as error:
+                failures, self._failing_since = 0, None
+            except FeedDoubtful as error:
+                log.warning("the feed is looked at again", error=str(error))
+                self._guard.doubt()
+            except (PublishFailed, HiveError, JetStreamRefused, StreamConflict, nats.errors.Error) as error:
                 wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
                 failures += 1
+                self._failed(str(error))
                 log.warning("announcing again", error=str(error), wait_seconds=wait, queued=len(self._queue))
                 await asyncio.sleep(wait)
-            except Exception:
+            except Exception as error:
                 # Whatever it is: a worker that goes on committing must not fall silent.
+                self._failed(repr(error))
                 log.exception("announcing failed", queued=len(self._queue))
                 await asyncio.sleep(_RETRY_SECONDS[-1])
+
+    def _failed(self, reason: str) -> None:
+        self._failure = reason
+        if self._failing_since is None:
+            self._failing_since = now()
+
+    async def _check(self) -> None:
+        """Look at the feed, and begin again from the store where it lost something."""
+        assert self._client is not None, "it was started"
+        if await self._guard.check():
+            await self._begin_again()
+        if self._publisher is None:
+            self._publisher = Publisher(self._client, self._guard.signer.key)
+
+    async def _begin_again(self) -> None:
+        """Forget what was out and what is queued: all of it is due in the store."""
+        if self._publisher is not None:
+            await self._publisher.close()
+        self._publisher = None
+        self._out.clear()
+        self._left += len(self._queue)
+        self._queue.clear()
+        self._wanted = deque((replace(due, announced=0), future) for due, future in self._wanted)
+        while self._awaited:
+            future = self._awaited.popleft()[1]
+            if not future.done():
+                future.set_exception(Unavailable("changes are announced again", retry_after_ms=500))
 
     async def _wait(self) -> None:
         self._wake.clear()
@@ -179,7 +236,12 @@ class Announcer:
             known = reached.get(key) or max(self._out.get(key, 0), record.announced)
             if stamp.version <= known:
                 continue
-            if stamp.version > known + 1:
+            if stamp.version > known + WAVE_RECORDS:
+                # Too many to go out with a wave: from the store, a part at a time.
+                due = Due(stamp.tenant, stamp.entity, stamp.id, known, stamp.version - 1, False, stamp.at)
+                await self._catch_up(due, key)
+                known = stamp.version - 1
+            elif stamp.version > known + 1:
                 outgoing += await self._missing(record.entity, stamp, known)
             outgoing += self._outgoing(record.entity, stamp, record.record, record.erased)
             reached[key] = stamp.version
@@ -252,12 +314,15 @@ class Announcer:
             self._ledger.announced(due.entity, due.tenant, due.id, known)
 
     async def _publish(self, outgoing: Sequence[Outgoing]) -> None:
-        assert self._publisher is not None, "it was started"
+        assert self._publisher is not None, "the feed was looked at"
         await self._publisher.publish(outgoing)
         self.published += len(outgoing)
+        self._guard.note(*self._publisher.last)
 
     def _outgoing(self, entity: AnyEntity, stamp: Stamp, record: Any, erased: bool) -> list[Outgoing]:
         announcements: tuple[Announcement, ...]
+        if stamp.at < self._guard.begins:
+            return []
         if erased:
             announcements = entity.announce_erased(stamp) if entity.announce_erased else ()
         else:
@@ -265,7 +330,7 @@ class Announcer:
         outgoing: list[Outgoing] = []
         for announcement in announcements:
             try:
-                outgoing.append(encode_announcement(announcement, stamp))
+                outgoing.append(encode_announcement(announcement, stamp, self._guard.signer))
             except HiveError as error:
                 # No service may let it come to this, but one that does must not silence all the others.
                 log.error(  # noqa: TRY400  # its text says it all

@@ -6,6 +6,7 @@ is overdue; it asks again without a pause where nothing answers; and a batch tha
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -17,8 +18,10 @@ from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig
 
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.delivery import parse_delivery
-from hivemem_runtime.bus.jetstream import API, NANOSECONDS
+from hivemem_runtime.bus.jetstream import API, NANOSECONDS, ask
 from hivemem_runtime.bus.subscriptions import subscribe
 
 ANSWER_SECONDS: Final = 2.0
@@ -27,6 +30,7 @@ HELD_BACK_SECONDS: Final = 0.1
 """How long a request stands for what is there now. The server would neither fill it nor end it while as much is out, at
 all workers together, as may be."""
 PAUSE_SECONDS: Final = 0.5
+INACTIVE_SECONDS: Final = 10
 NOTHING_NOW: Final = ("404", "408")
 
 
@@ -109,6 +113,25 @@ class FeedPull(JetStreamContext.PullSubscription):
     async def _receive(self, message: Msg) -> None:
         self._came.append(message)
         self._more.set()
+
+
+async def reader(client: Client, *, after: int, subjects: Sequence[str], headers_only: bool = False) -> FeedPull:
+    """Read the feed once, behind a sequence; the server forgets the consumer soon after nobody asks any more."""
+    name = f"reader-{new_id()}"
+    config = {
+        "name": name,
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": after + 1,
+        "filter_subjects": list(subjects),
+        "ack_policy": "none",
+        "headers_only": headers_only,
+        "mem_storage": True,
+        "num_replicas": 1,
+        "inactive_threshold": INACTIVE_SECONDS * NANOSECONDS,
+    }
+    body = {"stream_name": CHANGES, "action": "create", "config": config}
+    await ask(client, f"CONSUMER.CREATE.{CHANGES}.{name}", body)
+    return FeedPull(client, CHANGES, name, b"_INBOX.")
 
 
 class FeedContext(JetStreamContext):

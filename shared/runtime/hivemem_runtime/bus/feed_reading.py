@@ -1,6 +1,5 @@
 """The feed as its stream keeps it: which stream that is, and single messages by where they stand."""
 
-import base64
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -12,18 +11,18 @@ from pydantic import ValidationError
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_contracts.streams import CHANGES
-from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
+from hivemem_contracts.streams import CHANGES, FEED_EPOCH
+from hivemem_runtime.bus.feed_places import version_of
+from hivemem_runtime.bus.fleet_key import fleet_key
+from hivemem_runtime.bus.jetstream import JetStreamRefused, ask, message_of
 
 log = structlog.get_logger("hivemem.bus")
 
 NO_MESSAGE: Final = 10037
 RETRY_AFTER_MS: Final = 1_000
-EPOCH: Final = "hivemem-epoch"
-"""The key in the stream's metadata. Its value changes each time the fleet finds that the feed has lost messages."""
 
 
-class FeedState(NamedTuple):
+class FeedEnd(NamedTuple):
     """The identity is the stream's creation time and epoch. A sequence of another identity names another message."""
 
     identity: str
@@ -31,14 +30,18 @@ class FeedState(NamedTuple):
 
 
 class StoredChange(NamedTuple):
-    """A message in the stream. `stored_at` is in microseconds since 1970."""
+    """A message in the stream. `stored_at` is in microseconds since 1970; `foreign` if no worker wrote it."""
 
     sequence: int
     data: bytes
     stored_at: int
+    foreign: bool
 
     def change(self) -> Change | None:
         """Return the change in the message, or None if it holds no change that a worker wrote."""
+        if self.foreign:
+            log.warning("a message on the feed is from no worker", sequence=self.sequence)
+            return None
         try:
             return Change.model_validate_json(self.data)
         except ValidationError:
@@ -51,19 +54,20 @@ class FeedReading:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._key: bytes | None = None
 
-    async def state(self) -> FeedState:
+    async def end(self) -> FeedEnd:
         info = await self._ask(f"STREAM.INFO.{CHANGES}")
-        epoch = info["config"].get("metadata", {}).get(EPOCH)
-        identity = info["created"] if epoch is None else f"{info['created']}/{epoch}"
-        return FeedState(identity, int(info["state"]["last_seq"]))
+        epoch = (info["config"].get("metadata") or {}).get(FEED_EPOCH)
+        identity = f"{info['created']}/{epoch}" if epoch else str(info["created"])
+        return FeedEnd(identity, int(info["state"]["last_seq"]))
 
     async def identity(self) -> str:
-        return (await self.state()).identity
+        return (await self.end()).identity
 
     async def last_sequence(self) -> int:
         """Of the newest message, whatever its subject."""
-        return (await self.state()).last_sequence
+        return (await self.end()).last_sequence
 
     async def holds(self, sequence: int, stored_at: int) -> bool:
         """Return whether this is still the message of its sequence, and so are the ones before it: it is in the stream,
@@ -104,9 +108,12 @@ class FeedReading:
         answer = await self._ask(f"STREAM.MSG.GET.{CHANGES}", wanted, unless=NO_MESSAGE)
         if not answer:
             return None
-        message = answer["message"]
-        stored_at = microseconds_from_time(datetime.fromisoformat(message["time"]))
-        return StoredChange(int(message["seq"]), base64.b64decode(message.get("data", "")), stored_at)
+        if self._key is None:
+            self._key = await fleet_key(self._client)
+        message = message_of(answer)
+        stored_at = microseconds_from_time(datetime.fromisoformat(answer["message"]["time"]))
+        foreign = version_of(self._key, message.subject, message.headers, message.data) is None
+        return StoredChange(message.sequence, message.data, stored_at, foreign)
 
     async def _ask(
         self, subject: str, body: Mapping[str, str | int] | None = None, *, unless: int | None = None

@@ -1,13 +1,15 @@
 """JetStream's API in its own JSON, because the client library knows none of the newer fields."""
 
+import base64
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import nats.errors
 import orjson
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
+from hivemem_runtime.bus.wire import parse_header_lines
 
 API: Final = "$JS.API"
 NANOSECONDS: Final = 1_000_000_000
@@ -21,6 +23,24 @@ class JetStreamRefused(Exception):
         self.code = int(error.get("err_code", 0))
         self.description = str(error.get("description", "no reason given"))
         super().__init__(f"{subject}: {self.description} ({self.code})")
+
+
+class StoredMessage(NamedTuple):
+    """A message as a stream keeps it."""
+
+    sequence: int
+    subject: str
+    headers: Mapping[str, str]
+    data: bytes
+
+
+def message_of(answer: Mapping[str, Any]) -> StoredMessage:
+    """Return the message in an answer to `STREAM.MSG.GET`, whatever stands in its headers."""
+    message = answer["message"]
+    headers = parse_header_lines(base64.b64decode(message.get("hdrs", "")))
+    return StoredMessage(
+        int(message["seq"]), str(message["subject"]), headers, base64.b64decode(message.get("data", ""))
+    )
 
 
 async def ask(

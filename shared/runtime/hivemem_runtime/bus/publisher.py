@@ -1,9 +1,9 @@
 """Publishing to the feed: each change once, in the order of its subject's versions, whoever else publishes it too.
 
 Every message says which one it expects to be the last of its subject, so the server takes nothing that is out already
-and nothing out of order: not from a worker that thaws, nor one that repeats what it cannot know to have arrived. Few
-messages on distinct subjects go out side by side, each acknowledged. Many, or several on one subject, go as atomic
-batches: the server stores all of a batch in its order, or none of it.
+and nothing out of order: not from a worker that thaws, nor one that repeats what it cannot know to have arrived. A few
+messages on distinct subjects go out side by side, each acknowledged. More of them, or several on one subject, go as
+atomic batches: the server stores all of a batch in its order, or none of it, and syncs its file once for all of them.
 """
 
 import asyncio
@@ -20,14 +20,17 @@ from nats.aio.subscription import Subscription
 from hivemem_contracts.changes import change_id, event_headers
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_contracts.limits import CHANGE_VALUE_BYTES
+from hivemem_contracts.streams import FEED_ID, SIGNATURE
 from hivemem_contracts.subjects import change_subject
 from hivemem_runtime.bus.feed_places import NOWHERE, FeedPlaces, Place
+from hivemem_runtime.bus.fleet_key import signature
 from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import frame, header_lines, send
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 
-SIDE_BY_SIDE: Final = 128
+SIDE_BY_SIDE: Final = 10
+"""Each of them is a sync of the server's file; a batch costs more processor time and syncs once."""
 BATCH_MESSAGES: Final = 500
 BATCH_BYTES: Final = 8 * 1024 * 1024
 ACKNOWLEDGE_SECONDS: Final = 5.0
@@ -42,6 +45,13 @@ class PublishFailed(Exception):
     """The server did not take it, or did not say so in time; the same may be sent again."""
 
 
+class Signer(NamedTuple):
+    """Who signs changes: the fleet's key, and the name of the ledger that they are from."""
+
+    key: bytes
+    ledger: str
+
+
 class Outgoing(NamedTuple):
     """A message of the feed: `lines` are its headers as they travel. `version` is the record's; it grows along a
     subject. `first` where no earlier one is known at the address."""
@@ -51,10 +61,11 @@ class Outgoing(NamedTuple):
     body: bytes
     version: int
     first: bool
+    identity: str
 
 
-def encode_announcement(announcement: Announcement, stamp: Stamp) -> Outgoing:
-    """The message of a `Change`, built as plain JSON: this runs once for every write of the fleet."""
+def encode_announcement(announcement: Announcement, stamp: Stamp, signer: Signer) -> Outgoing:
+    """Return the message of a `Change`, built as plain JSON: this runs once for every write of the fleet."""
     tokens = announcement.address.tokens
     at = format_microseconds(stamp.at)
     value = orjson.dumps(announcement.value)
@@ -80,15 +91,20 @@ def encode_announcement(announcement: Announcement, stamp: Stamp) -> Outgoing:
     headers = event_headers(identity, announcement.entity, announcement.operation, tokens, at, stamp.traceparent)
     subject = change_subject(stamp.tenant, announcement.entity, announcement.address)
     first = announcement.previous_version is None
-    return Outgoing(subject, header_lines(headers), orjson.dumps(fields), stamp.version, first)
+    body = orjson.dumps(fields)
+    identity = headers[FEED_ID]
+    headers[SIGNATURE] = signature(signer.key, signer.ledger, subject, identity, body)
+    return Outgoing(subject, header_lines(headers), body, stamp.version, first, identity)
 
 
 class Publisher:
     """One wave at a time. Acknowledgements come to an inbox of its own."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, key: bytes) -> None:
         self._client = client
-        self._places = FeedPlaces(client)
+        self._places = FeedPlaces(client, key)
+        self.last = (0, "")
+        """The last message of ours that the feed is known to hold: its sequence and its id."""
         self._inbox = client.new_inbox()
         self._subscription: Subscription | None = None
         self._expected: dict[str, asyncio.Future[dict[str, Any]]] = {}
@@ -101,7 +117,7 @@ class Publisher:
 
     async def publish(self, messages: Sequence[Outgoing]) -> None:
         """Return when the feed holds all of it, each once, in order per subject. Raises `PublishFailed` or
-        `Unavailable`: then send it again."""
+        `Unavailable`: then send it again. Raises `FeedDoubtful` where the feed may have lost messages."""
         try:
             if self._subscription is None:
                 self._subscription = await subscribe(self._client, f"{self._inbox}.*", self._acknowledged)
@@ -126,9 +142,14 @@ class Publisher:
             else:
                 unknown[message.subject] = None
         await self._places.look_up(unknown)
-        return [
-            message for message in messages if message.version > (self._places.get(message.subject) or NOWHERE).version
-        ]
+        left: list[Outgoing] = []
+        for message in messages:
+            place = self._places.get(message.subject) or NOWHERE
+            if message.version > place.version:
+                left.append(message)
+            elif place.told_at > self.last[0]:
+                self.last = place.told_at, place.identity
+        return left
 
     async def _send(self, messages: Sequence[Outgoing]) -> set[str]:
         """The subjects whose last message may be another one than was expected; what was sent there is not stored."""
@@ -171,7 +192,7 @@ class Publisher:
             elif "error" in answer:
                 raise _failure(answer)
             else:
-                self._places.note(message.subject, Place(int(answer["seq"]), message.version))
+                self._note(int(answer["seq"]), message)
         return refused
 
     async def _atomic(self, messages: Sequence[Outgoing]) -> set[str]:
@@ -194,8 +215,13 @@ class Publisher:
             raise _failure(answer)
         first = int(answer["seq"]) - len(messages) + 1
         for sequence, message in enumerate(messages, first):
-            self._places.note(message.subject, Place(sequence, message.version))
+            self._note(sequence, message)
         return set()
+
+    def _note(self, sequence: int, message: Outgoing) -> None:
+        self._places.note(message.subject, Place(sequence, message.version, message.identity, sequence))
+        if sequence > self.last[0]:
+            self.last = sequence, message.identity
 
     async def _answers(
         self, frames: Iterable[bytes], expected: Sequence[asyncio.Future[dict[str, Any]]], count: int

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from hivemem_contracts.changes import Change, traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Unavailable
-from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.streams import FEED_ID
 from hivemem_contracts.subjects import dead_subject
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
+from hivemem_runtime.bus.feed_places import version_of
 from hivemem_runtime.bus.wire import plain_frame, send
 
 log = structlog.get_logger("hivemem.reactions")
@@ -82,6 +83,7 @@ class _Item:
     message: Msg
     delivered: DurableMessage
     received: ReceivedChange | None
+    foreign: bool = False
 
 
 class _Stopped(Exception):
@@ -92,9 +94,20 @@ class Reacting:
     """Carries a reaction out."""
 
     def __init__(
-        self, reaction: Reaction, service: str, client: Client, dead: DeadLetters, *, ack_wait_seconds: float
+        self,
+        reaction: Reaction,
+        service: str,
+        client: Client,
+        dead: DeadLetters,
+        key: bytes,
+        *,
+        ack_wait_seconds: float,
     ) -> None:
         self.reaction = reaction
+        self.key = key
+        """The fleet's: a message that is not signed with it is from no worker."""
+        self.foreign = 0
+        """How many messages were passed over because no worker wrote them."""
         self.handled = 0
         self.given_up = 0
         self.failing = 0
@@ -111,7 +124,7 @@ class Reacting:
 
     async def react(self, messages: list[Msg]) -> None:
         """Settle a batch, in order; what is left of it when the worker stops is given back at once."""
-        left = {item.delivered.sequence: item for item in map(_item, messages)}
+        left = {item.delivered.sequence: item for item in map(self._item, messages)}
         renewing = asyncio.create_task(self._renew(left))
         try:
             await self._react(left)
@@ -130,6 +143,12 @@ class Reacting:
         began, self._began = self._began, True
         if not began and items[0].delivered.deliveries > CRASHES:
             await self._give_up(items.pop(0), Internal("no worker survived it"), left)
+        foreign = [item for item in items if item.foreign]
+        if foreign:
+            self.foreign += len(foreign)
+            log.warning("messages on the feed are from no worker", reaction=self.reaction.name, messages=len(foreign))
+            await self._acknowledge(foreign, left)
+            items = [item for item in items if not item.foreign]
         for item in [item for item in items if item.received is None]:
             await self._give_up(item, InvalidRequest("the message is no change", field="body"), left)
             items.remove(item)
@@ -179,6 +198,10 @@ class Reacting:
                 await self._stopping.wait()
 
     async def _done(self, items: list[_Item], left: dict[int, _Item]) -> None:
+        await self._acknowledge(items, left)
+        self.handled += len(items)
+
+    async def _acknowledge(self, items: list[_Item], left: dict[int, _Item]) -> None:
         try:
             await send(self._client, [plain_frame(item.message.reply, ACK) for item in items])
         except nats.errors.Error:
@@ -187,7 +210,6 @@ class Reacting:
                 await item.message.ack()
         for item in items:
             del left[item.delivered.sequence]
-        self.handled += len(items)
 
     async def _give_up(self, item: _Item, reason: HiveError, left: dict[int, _Item]) -> None:
         letter = self._letter(item, reason)
@@ -212,7 +234,7 @@ class Reacting:
             data=delivered.data,
             error=reason,
             original_subject=delivered.subject,
-            original_id=delivered.headers.get(MESSAGE_ID, ""),
+            original_id=delivered.headers.get(FEED_ID, ""),
             id=f"reaction:{self._service}:{self.reaction.name}:{delivered.stored_at}:{delivered.sequence}",
             traceparent=traceparent_of(delivered.headers),
         )
@@ -225,20 +247,21 @@ class Reacting:
                 with suppress(nats.errors.Error):
                     await item.message.in_progress()
 
-
-def _item(message: Msg) -> _Item:
-    delivered = parse_delivery(message)
-    try:
-        change = Change.model_validate_json(delivered.data)
-    except ValidationError:
-        return _Item(message, delivered, None)
-    received = ReceivedChange(
-        change,
-        delivered.subject,
-        delivered.sequence,
-        delivered.delivery,
-        delivered.headers,
-        delivered.deliveries > 1,
-        delivered.stored_at // 1_000,
-    )
-    return _Item(message, delivered, received)
+    def _item(self, message: Msg) -> _Item:
+        delivered = parse_delivery(message)
+        if version_of(self.key, delivered.subject, delivered.headers, delivered.data) is None:
+            return _Item(message, delivered, None, foreign=True)
+        try:
+            change = Change.model_validate_json(delivered.data)
+        except ValidationError:
+            return _Item(message, delivered, None)
+        received = ReceivedChange(
+            change,
+            delivered.subject,
+            delivered.sequence,
+            delivered.delivery,
+            delivered.headers,
+            delivered.deliveries > 1,
+            delivered.stored_at // 1_000,
+        )
+        return _Item(message, delivered, received)

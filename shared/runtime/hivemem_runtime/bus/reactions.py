@@ -16,7 +16,9 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.feed_keeper import FeedState
 from hivemem_runtime.bus.feed_pull import FeedContext
+from hivemem_runtime.bus.fleet_key import fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
 from hivemem_runtime.bus.reacting import Reacting, Reaction
 
@@ -29,6 +31,9 @@ UPKEEP_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 10.0
 DEFAULT_INBOX: Final = "_INBOX"
 CONSUMER_NOT_FOUND: Final = 10014
+FEED: Final = "hivemem-feed"
+"""In the metadata of a consumer: the feed that it reads. A consumer that was made for an earlier epoch may stand behind
+sequences that were handed out again, so it begins anew."""
 
 
 class _Broker(NatsBroker):
@@ -84,10 +89,11 @@ class Reactions:
         client = await self._broker.connect()
         try:
             dead = DeadLetters(client)
+            key, feed = await fleet_key(client), await self._feed(client)
             for reaction in self._reactions:
-                await self._declare(client, reaction)
+                await self._declare(client, reaction, feed)
                 wait = _ack_wait_seconds(reaction)
-                self._subscribe(Reacting(reaction, self._service, client, dead, ack_wait_seconds=wait))
+                self._subscribe(Reacting(reaction, self._service, client, dead, key, ack_wait_seconds=wait))
             await self._broker.start()
         except BaseException:
             await self._broker.stop()
@@ -114,6 +120,7 @@ class Reactions:
                 "handled": reacting.handled,
                 "given_up": reacting.given_up,
                 "failing": reacting.failing,
+                "foreign": reacting.foreign,
             }
             for reacting in self._at_work
         }
@@ -136,8 +143,16 @@ class Reactions:
         subscriber(reacting.react)
         self._at_work.append(reacting)
 
-    async def _declare(self, client: Client, reaction: Reaction) -> None:
+    async def _feed(self, client: Client) -> str:
+        """Return which feed the stream holds now."""
+        state = FeedState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
+        return f"{state.created}/{state.epoch}"
+
+    async def _declare(self, client: Client, reaction: Reaction, feed: str) -> None:
         durable = reaction.durable(self._service)
+        if await self._is_outdated(client, durable, feed):
+            log.warning("a reaction begins anew with the feed", reaction=reaction.name)
+            await ask(client, f"CONSUMER.DELETE.{CHANGES}.{durable}")
         config = {
             "name": durable,
             "durable_name": durable,
@@ -147,6 +162,7 @@ class Reactions:
             "ack_wait": int(_ack_wait_seconds(reaction) * NANOSECONDS),
             "max_ack_pending": reaction.out_at_once,
             "max_deliver": -1,
+            "metadata": {FEED: feed},
         }
         await ask(
             client,
@@ -154,9 +170,23 @@ class Reactions:
             {"stream_name": CHANGES, "action": "", "config": config},
         )
 
+    async def _is_outdated(self, client: Client, durable: str, feed: str) -> bool:
+        try:
+            info = await ask(client, f"CONSUMER.INFO.{CHANGES}.{durable}")
+        except JetStreamRefused as error:
+            if error.code != CONSUMER_NOT_FOUND:
+                raise
+            return False
+        return str((info["config"].get("metadata") or {}).get(FEED, feed)) != feed
+
     async def _keep_up(self, client: Client) -> None:
-        """Learn how much waits, and bring back a consumer that is gone: FastStream would ask for it for ever."""
+        """Learn how much waits, and declare consumers again that are gone, or that were made for an earlier feed."""
         while not self._stopping.is_set():
+            with suppress(Unavailable, JetStreamRefused):
+                feed, key = await self._feed(client), await fleet_key(client, self._at_work[0].key)
+                for reacting in self._at_work:
+                    reacting.key = key
+                    await self._declare(client, reacting.reaction, feed)
             for reaction in self._reactions:
                 self._lags[reaction.name] = await self._lag(client, reaction)
             with suppress(TimeoutError):
@@ -166,12 +196,7 @@ class Reactions:
     async def _lag(self, client: Client, reaction: Reaction) -> int | None:
         try:
             info = await ask(client, f"CONSUMER.INFO.{CHANGES}.{reaction.durable(self._service)}")
-        except Unavailable:
-            return None
-        except JetStreamRefused as error:
-            if error.code == CONSUMER_NOT_FOUND:
-                with suppress(Unavailable, JetStreamRefused):
-                    await self._declare(client, reaction)
+        except (Unavailable, JetStreamRefused):
             return None
         return int(info["num_pending"]) + int(info["num_ack_pending"])
 

@@ -8,7 +8,9 @@ import structlog
 from nats.aio.client import Client
 from pydantic import BaseModel, ConfigDict, Field
 
-from hivemem_contracts.streams import CHANGES, DEAD, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.streams import CHANGES, DEAD, FEED_EPOCH, FLEET, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
 
 log = structlog.get_logger("hivemem.bus")
@@ -19,6 +21,11 @@ COMMANDS: Final = "hive.in.*.*.*.*.*"
 """Five tokens and no more: a stored command has one more in front, its partition, so nobody can publish in that
 form and so name a tenant that is not their own."""
 MEMBERS_BYTES: Final = 4 * MEBIBYTE
+FLEET_BYTES: Final = 64 * 1024
+BEGINS: Final = "hivemem-begins"
+"""In the metadata of CHANGES: what was committed before this moment had left the feed when it was made anew."""
+KEY: Final = "hivemem-key"
+"""In the metadata of CHANGES: the fingerprint of the key that its messages are signed with."""
 SHORTEST_DUPLICATE_WINDOW: Final = NANOSECONDS // 10
 CREATE_TRIES: Final = 10
 CREATE_AGAIN_SECONDS: Final = 0.05
@@ -45,10 +52,15 @@ class StreamSettings(BaseModel):
     dead_max_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
 
 
-async def declare(client: Client, settings: StreamSettings) -> None:
-    """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start."""
-    for wanted in (_ingest(settings), _changes(settings), _dead(settings), _members(settings)):
+async def declare(client: Client, settings: StreamSettings, feed: Mapping[str, str] | None = None) -> None:
+    """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start.
+
+    `feed` is the metadata of CHANGES where that has to be created."""
+    for wanted in (_ingest(settings), _dead(settings), _members(settings), _fleet(settings)):
         await _declare(client, wanted)
+    if feed is None:
+        feed = {FEED_EPOCH: f"1-{new_id()[-6:].lower()}", KEY: fingerprint(await fleet_key(client))}
+    await _declare(client, _changes(settings), feed)
 
 
 def _ingest(settings: StreamSettings) -> Config:
@@ -123,14 +135,32 @@ def _members(settings: StreamSettings) -> Config:
     }
 
 
+def _fleet(settings: StreamSettings) -> Config:
+    """A key-value bucket, too: few entries, and only their newest values."""
+    return {
+        "name": f"KV_{FLEET}",
+        "subjects": [f"$KV.{FLEET}.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_bytes": FLEET_BYTES,
+        "max_msgs_per_subject": 1,
+        "num_replicas": settings.replicas,
+        "duplicate_window": NANOSECONDS,
+        "deny_delete": True,
+    }
+
+
 def _window(wanted_seconds: float, max_age_seconds: int) -> int:
     """The server wants a duplicate window that is not longer than the messages live."""
     return int(min(wanted_seconds, max_age_seconds) * NANOSECONDS)
 
 
-async def _declare(client: Client, wanted: Config) -> None:
+async def _declare(client: Client, wanted: Config, metadata: Mapping[str, str] | None = None) -> None:
+    """`metadata` is for a stream that has to be created; of one that is there, it stays as it is."""
     name = str(wanted["name"])
-    found = await _find(client, name) or await _create(client, name, wanted)
+    created = wanted if metadata is None else {**wanted, "metadata": dict(metadata)}
+    found = await _find(client, name) or await _create(client, name, created)
     existing: Config = found["config"]
     differing = {field for field, value in wanted.items() if not _same(existing.get(field), value)}
     if not differing:

@@ -48,6 +48,11 @@ async def send(client: Client, frames: Iterable[bytes]) -> None:
     await client._flush_pending()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
+def server_id(client: Client) -> str:
+    """Return the id of the server that a client is connected to; a server has another one each time that it starts."""
+    return str(client._server_info.get("server_id", ""))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
 def read_headers_fast(client: Client) -> None:
     """Have a client read headers in a third of the time: its own way looks at each character of each name, which for
     a change takes as long as all the rest of reading it."""

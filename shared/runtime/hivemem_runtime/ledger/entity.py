@@ -102,6 +102,8 @@ class Entity(Generic[HeadT, RecordT]):
     upcast: Callable[[str, int, dict[str, Any]], dict[str, Any]] | None = None
     announce_erased: Callable[[Stamp], tuple[Announcement, ...]] | None = None
     history: bool = True
+    told_as: Mapping[str, Callable[[str, str | None], str]] = field(default_factory=dict[str, Any], compare=False)
+    """Under which names its changes stand on the feed, and the id that a change's namespace and key lead back to."""
     index_by_name: Mapping[str, Index] = field(init=False, repr=False, compare=False)
     index_fields: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The fields of all indexes, each once, in a stable order."""

@@ -130,6 +130,34 @@ class Due:
     """Who erased the key and why; empty for a key that is not erased."""
 
 
+class FeedMark(NamedTuple):
+    """The last place of the feed that the announced marks of this ledger rely on.
+
+    `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`. Records
+    from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is a random
+    name of the ledger: several ledgers may announce on one feed."""
+
+    stream: str
+    epoch: str
+    sequence: int
+    message: str
+    begins: int = 0
+    ledger: str = ""
+
+    @property
+    def epoch_number(self) -> int:
+        return epoch_number(self.epoch)
+
+    def replaces(self, other: "FeedMark | None") -> bool:
+        """Whether it is the newer one of two: a later epoch goes first, then the place within it."""
+        return other is None or (self.epoch_number, self.sequence) > (other.epoch_number, other.sequence)
+
+
+def epoch_number(epoch: str) -> int:
+    """Return the count at the beginning of an epoch such as `3-9f2c`; a stream that never had one is at 0."""
+    return int(epoch.partition("-")[0] or 0)
+
+
 QueryKind = Literal["find", "covered", "count"]
 
 Listener = Callable[[Sequence[Committed]], None]
@@ -292,7 +320,22 @@ class Ledger(Protocol):
         ...
 
     def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
-        """Note that all through `version` is on the bus. Rides along with the key's next commit, or within a second."""
+        """Note that all through `version` is on the feed. It is durable within a second, together with the newest
+        feed mark or after it: no durable mark of a key ever relies on a place of the feed that is not recorded."""
+        ...
+
+    def note_feed(self, mark: FeedMark) -> None:
+        """Note the newest feed mark. Call it before `announced` for the changes that it covers."""
+        ...
+
+    async def feed_mark(self) -> FeedMark | None:
+        """Return the newest feed mark that is durable; None before anything was told."""
+        ...
+
+    async def announce_again(self, mark: FeedMark) -> None:
+        """Make every key due from its first version that was committed since `mark.begins`, forget all other marks that
+        are noted, and then make this one durable. For a feed that lost messages: whoever announces then leaves out what
+        it still holds."""
         ...
 
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:

@@ -12,6 +12,7 @@ from hivemem_runtime.ledger.mongo.cache import HeadKey
 from hivemem_runtime.ledger.mongo.documents import head_id, heads_of
 from hivemem_runtime.ledger.mongo.driver import Document
 from hivemem_runtime.ledger.mongo.errors import RETRY_AFTER_MS, unavailable
+from hivemem_runtime.ledger.mongo.feed_marks import write_feed_mark
 from hivemem_runtime.ledger.mongo.operations import Operations
 from hivemem_runtime.ledger.mongo.plan import Plan
 from hivemem_runtime.ledger.mongo.workbench import Workbench
@@ -74,7 +75,7 @@ class Committer:
 
     async def flush(self) -> None:
         """Store the marks now."""
-        if self._bench.marks:
+        if self._bench.marks or self._bench.feed is not None:
             await self.alone(self._flush_marks)
 
     def mark(self, key: HeadKey, version: int) -> None:
@@ -193,10 +194,17 @@ class Committer:
     def _flushed(self, result: "asyncio.Future[None]") -> None:
         """Marks that could not be stored wait for the next time."""
         result.exception()
-        if self._bench.marks and self._marks_timer is None and not self._stopping:
+        unwritten = self._bench.marks or self._bench.feed is not None
+        if unwritten and self._marks_timer is None and not self._stopping:
             self._marks_timer = self._loop.call_later(_MARK_SECONDS, self._flush_soon)
 
     async def _flush_marks(self) -> None:
+        """The feed mark first: no mark of a key may rely on a place of the feed that is not recorded."""
+        feed = self._bench.feed
+        if feed is not None:
+            await write_feed_mark(self._bench, feed)
+            if self._bench.feed is feed:
+                self._bench.feed = None
         while self._bench.marks:
             part = dict(list(self._bench.marks.items())[:_MARKS_AT_ONCE])
             await self._bench.write(_marking(self._bench.operations(), part))

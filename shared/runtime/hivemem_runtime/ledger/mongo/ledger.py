@@ -13,6 +13,7 @@ from hivemem_runtime.ledger.mongo.documents import HIGHEST_VERSION, META
 from hivemem_runtime.ledger.mongo.driver import DEFAULT_DRIVER, Database, DriverName
 from hivemem_runtime.ledger.mongo.erasing import Eraser, Erasure
 from hivemem_runtime.ledger.mongo.errors import translated, unavailable
+from hivemem_runtime.ledger.mongo.feed_marks import announce_again, read_feed_mark
 from hivemem_runtime.ledger.mongo.freezing import freeze_some
 from hivemem_runtime.ledger.mongo.heads import read_due, read_heads, read_tenants
 from hivemem_runtime.ledger.mongo.history import Stretch, read_history, read_versions
@@ -24,6 +25,7 @@ from hivemem_runtime.ledger.mongo.workbench import Workbench
 from hivemem_runtime.ledger.port import (
     Covered,
     Due,
+    FeedMark,
     Head,
     Listener,
     Outcome,
@@ -237,6 +239,16 @@ class MongoLedger:
 
     def announced(self, entity: str, tenant: str, id: str, version: int) -> None:
         self._open.committer.mark((entity, tenant, id), version)
+
+    def note_feed(self, mark: FeedMark) -> None:
+        self._open.bench.feed = mark
+
+    async def feed_mark(self) -> FeedMark | None:
+        return await read_feed_mark(self._open.bench)
+
+    async def announce_again(self, mark: FeedMark) -> None:
+        opened = self._open
+        await opened.committer.alone(lambda: announce_again(opened.bench, mark))
 
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
         return await explain_query(self._database, entity, entity.index_by_name[index], query)

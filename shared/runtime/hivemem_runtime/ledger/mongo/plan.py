@@ -154,9 +154,10 @@ class Plan:
         entity, id, record = append
         key = (entity.name, write.tenant, id)
         before = heads[key]
+        durable = before.announced
         announced = self._marks.get(key, 0)
-        if announced < before.announced:
-            announced = before.announced
+        if announced < durable:
+            announced = durable
         if before.erased and announced < before.version and entity.history:
             raise Unavailable(
                 f"the erasure of this {entity.name} is not announced yet", retry_after_ms=50, announced=announced
@@ -174,14 +175,14 @@ class Plan:
         value = entity.evolve(before.value, record, stamp)
         stored = store(entity, stamp, record, value)
         if not entity.history:
-            announced = stamp.version
+            announced = durable = stamp.version
         heads[key] = KnownHead(
             entity,
             write.tenant,
             id,
             stamp.version,
             stamp.at,
-            announced,
+            durable,
             value,
             False,
             before.size or len(dump(value) if stored is None else stored.body),

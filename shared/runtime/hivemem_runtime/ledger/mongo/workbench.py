@@ -21,7 +21,7 @@ from hivemem_runtime.ledger.mongo.errors import (
     unavailable,
 )
 from hivemem_runtime.ledger.mongo.operations import Operations
-from hivemem_runtime.ledger.port import Committed, Listener
+from hivemem_runtime.ledger.port import Committed, FeedMark, Listener
 
 _COMMIT_TRIES: Final = 2
 _TRIES: Final = 5
@@ -37,6 +37,8 @@ class Workbench:
     memory_microseconds: int
     cache: HeadCache = field(default_factory=HeadCache)
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
+    feed: FeedMark | None = None
+    """The newest feed mark that is not durable yet."""
     listeners: list[Listener] = field(default_factory=list[Listener])
     settled: str | None = None
     """The last attempt that left a trace and was heard of: nobody will ask for that trace any more."""

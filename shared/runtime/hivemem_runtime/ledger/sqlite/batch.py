@@ -149,7 +149,8 @@ class Batch:
             staged = self._written[key] = self._heads[key] = head if self._heads.get(key) is head else head.copy()
         staged.version = stamp.version
         staged.at = stamp.at
-        staged.announced = committed.announced
+        if not committed.entity.history:
+            staged.announced = stamp.version
         staged.value = committed.head
         if stored is not None:
             self._records[stamp.entity].append(NewRecord(staged, stored, requests))

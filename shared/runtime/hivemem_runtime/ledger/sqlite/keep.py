@@ -1,11 +1,14 @@
 """What the writer does besides writes: marks, cold storage, erasure, forgetting request ids."""
 
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+import orjson
 
 from hivemem_contracts.errors import RevisionConflict, Unavailable
 from hivemem_runtime.ledger.entity import Stamp
-from hivemem_runtime.ledger.port import Committed
+from hivemem_runtime.ledger.port import Committed, FeedMark
 from hivemem_runtime.ledger.sqlite.cache import HeadKey
 from hivemem_runtime.ledger.sqlite.history import record_from_row
 from hivemem_runtime.ledger.sqlite.requests import spend, spend_stamps, split, still_known
@@ -14,9 +17,30 @@ from hivemem_runtime.ledger.sqlite.writer import Context
 from hivemem_runtime.ledger.stored import CHUNK_RECORDS, StoredRecord, pack, unpack
 
 _PURGED_AT_ONCE: Final = 1_000
+_FEED: Final = "feed"
+"""The row of the table `meta` that holds the feed mark."""
 
 
-def write_marks(context: Context, marks: Mapping[HeadKey, int]) -> None:
+def read_feed_mark(connection: sqlite3.Connection) -> FeedMark | None:
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_FEED,)).fetchone()
+    return None if row is None else FeedMark(*orjson.loads(row[0]))
+
+
+def announce_again(context: Context, tables: Iterable[Table], mark: FeedMark) -> None:
+    for table in tables:
+        if table.entity.history:
+            context.connection.execute(f"UPDATE {table.name}_heads SET announced = 0 WHERE at >= ?", (mark.begins,))
+    context.cache.clear()
+    _write_feed_mark(context, mark)
+
+
+def _write_feed_mark(context: Context, mark: FeedMark) -> None:
+    context.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_FEED, orjson.dumps(tuple(mark))))
+
+
+def write_marks(context: Context, feed: FeedMark | None, marks: Mapping[HeadKey, int]) -> None:
+    if feed is not None and feed.replaces(read_feed_mark(context.connection)):
+        _write_feed_mark(context, feed)
     for (entity, tenant, id), version in marks.items():
         context.connection.execute(
             f"UPDATE {entity}_heads SET announced = ? WHERE tenant = ? AND id = ? AND announced < ?",

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Covered, Due, Head, Listener, Outcome, Page, QueryKind, Record, Write
+from hivemem_runtime.ledger.port import Covered, Due, FeedMark, Head, Listener, Outcome, Page, QueryKind, Record, Write
 from hivemem_runtime.ledger.sqlite import queries
 from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, unavailable
 from hivemem_runtime.ledger.sqlite.history import (
@@ -22,7 +22,14 @@ from hivemem_runtime.ledger.sqlite.history import (
     read_history,
     read_version_at,
 )
-from hivemem_runtime.ledger.sqlite.keep import erase_key, freeze_records, purge_requests, write_marks
+from hivemem_runtime.ledger.sqlite.keep import (
+    announce_again,
+    erase_key,
+    freeze_records,
+    purge_requests,
+    read_feed_mark,
+    write_marks,
+)
 from hivemem_runtime.ledger.sqlite.queries import Wanted
 from hivemem_runtime.ledger.sqlite.schema import prepare
 from hivemem_runtime.ledger.sqlite.tables import Table
@@ -68,6 +75,8 @@ class SqliteLedger:
         self._writer: Writer | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._counting = asyncio.Lock()
+        self._feed: FeedMark | None = None
+        """The newest one that is not durable yet."""
 
     def on_commit(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -278,6 +287,17 @@ class SqliteLedger:
         key = (entity, tenant, id)
         marks[key] = max(version, marks.get(key, 0))
 
+    def note_feed(self, mark: FeedMark) -> None:
+        self._feed = mark
+
+    async def feed_mark(self) -> FeedMark | None:
+        return self._read(read_feed_mark)
+
+    async def announce_again(self, mark: FeedMark) -> None:
+        self._feed = None
+        self._open_writer().marks.clear()
+        await self._run(lambda context: announce_again(context, self._tables.values(), mark))
+
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
         declared = entity.index_by_name[index]
         wanted = Wanted(entity, "t", declared, dict.fromkeys(declared.equals, "x"), None, None)
@@ -301,10 +321,12 @@ class SqliteLedger:
 
     async def _flush_marks(self) -> None:
         writer = self._open_writer()
-        marks = dict(writer.marks)
-        if marks:
-            await writer.run(lambda context: write_marks(context, marks))
+        feed, marks = self._feed, dict(writer.marks)
+        if marks or feed is not None:
+            await writer.run(lambda context: write_marks(context, feed, marks))
             writer.forget_marks(marks)
+            if self._feed is feed:
+                self._feed = None
 
     async def _keep_up(self) -> None:
         """Marks of keys that nobody writes any more, and request ids that need not be remembered any longer: some at a

@@ -228,11 +228,6 @@ class Writer:
     def _arrive(self, results: list[Result], committed: list[Committed], failed: bool) -> None:
         """On the event loop."""
         self.waiting -= len(results)
-        for record in committed:
-            stamp = record.stamp
-            key = (stamp.entity, stamp.tenant, stamp.id)
-            if self.marks.get(key, -1) <= record.announced:
-                self.marks.pop(key, None)
         try:
             if committed:
                 for listener in self._listeners:

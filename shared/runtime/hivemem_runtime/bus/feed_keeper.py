@@ -1,0 +1,214 @@
+"""The stream of changes as it is now: whether it still holds what a ledger takes for announced, and making it whole.
+
+A power cut, a damaged block or an older folder takes messages away that the stream had acknowledged, and their
+sequences are handed out again. The ledgers are the truth: what the feed lost is announced again from them. An *epoch*
+in the stream's metadata tells what was read before such a loss from what is read after it. Where something is missing
+in the middle, or the feed has what the ledger lacks, order cannot be restored: the stream is made anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.identifiers import microseconds_from_time, new_id
+from hivemem_contracts.streams import CHANGES, FEED_EPOCH, FEED_ID
+from hivemem_runtime.bus import streams
+from hivemem_runtime.bus.feed_scrub import claim
+from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
+from hivemem_runtime.bus.jetstream import STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.streams import BEGINS, KEY, StreamSettings
+from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.bus.wire import server_id
+from hivemem_runtime.ledger.port import FeedMark, epoch_number
+
+log = structlog.get_logger("hivemem.feed")
+
+FEED_TIME: Final = "ce-time"
+SLACK_MICROSECONDS: Final = 60_000_000
+_NO_MESSAGE: Final = 10037
+_ADVISORIES: Final = f"$JS.EVENT.ADVISORY.STREAM.*.{CHANGES}"
+
+
+class FeedState(NamedTuple):
+    """The stream: when it was created, its epoch, its oldest and newest message, how many are missing in between."""
+
+    created: str
+    epoch: str
+    first: int
+    last: int
+    missing: int
+    begins: int
+    key: str
+
+    @property
+    def empty(self) -> bool:
+        return self.last < self.first
+
+    @classmethod
+    def of(cls, info: dict[str, Any]) -> "FeedState":
+        state, metadata = info["state"], info["config"].get("metadata") or {}
+        messages, last = int(state["messages"]), int(state["last_seq"])
+        return cls(
+            str(info["created"]),
+            str(metadata.get(FEED_EPOCH, "")),
+            int(state["first_seq"]) if messages else last + 1,
+            last,
+            int(state.get("num_deleted") or 0) if messages else 0,
+            int(metadata.get(BEGINS, 0)),
+            str(metadata.get(KEY, "")),
+        )
+
+
+class Loss(NamedTuple):
+    """What the feed lost. `anew`: the stream has to be made anew, because what is left cannot be put in order. `renew`:
+    the stream needs another epoch, which no other worker has given it yet."""
+
+    reason: str
+    anew: bool = False
+    renew: bool = False
+
+
+class FeedKeeper:
+    """Looks at the stream for one worker, and changes it where it has to be mended."""
+
+    def __init__(self, client: Client, settings: StreamSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._advisories: Subscription | None = None
+        self._claimed = ""
+        self.key = b""
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` whenever the stream is made, deleted or changed, until `close`."""
+
+        async def heard(message: Msg) -> None:
+            changed()
+
+        if self._advisories is None:
+            self._advisories = await subscribe(self._client, _ADVISORIES, heard)
+
+    async def close(self) -> None:
+        if self._advisories is not None and not self._client.is_closed:
+            with suppress(nats.errors.Error):
+                await self._advisories.unsubscribe()
+        self._advisories = None
+
+    async def claims_scrub(self) -> bool:
+        """Return whether this worker is the one to read the feed through: once for each start of the server, which is
+        when damage to its files comes to light."""
+        server = server_id(self._client)
+        if server == self._claimed:
+            return False
+        claimed = await claim(self._client, server)
+        self._claimed = server
+        return claimed
+
+    async def state(self) -> FeedState:
+        """Return the stream as it is, made anew where it is gone. Raises `Unavailable`."""
+        try:
+            return FeedState.of(await self._info())
+        except JetStreamRefused as error:
+            if error.code != STREAM_NOT_FOUND:
+                raise
+        metadata = self._metadata(1, 0)
+        await streams.declare(self._client, self._settings, feed=metadata)
+        state = FeedState.of(await self._info())
+        if state.epoch == metadata[FEED_EPOCH] and state.last:
+            # The server found old blocks whose description was damaged; only a stream that was deleted stays as made.
+            await ask(self._client, f"STREAM.DELETE.{CHANGES}")
+            await streams.declare(self._client, self._settings, feed=metadata)
+            state = FeedState.of(await self._info())
+        return state
+
+    async def learn_key(self) -> None:
+        self.key = await fleet_key(self._client, self.key or None)
+
+    async def loss(self, state: FeedState, marks: Sequence[FeedMark]) -> Loss | None:
+        """Return what is wrong with the stream, as seen from what a ledger knows to have been told."""
+        if state.missing:
+            return Loss(f"{state.missing} messages are missing in its middle", anew=True)
+        if state.key != fingerprint(self.key):
+            return Loss("it is signed with another key", anew=not state.empty, renew=True)
+        changed = False
+        for mark in marks:
+            if (mark.stream, mark.epoch) != (state.created, state.epoch):
+                changed = True
+            elif mark.sequence > state.last:
+                return Loss(f"it ends at {state.last}, and ended at {mark.sequence}", renew=True)
+            elif await self._is_another(state, mark):
+                return Loss(f"it holds another message at {mark.sequence}", renew=True)
+        if not changed:
+            return None
+        newest = max(marks, key=lambda mark: mark.epoch_number)
+        behind = epoch_number(state.epoch) - newest.epoch_number
+        renew = behind < 0 or (behind == 0 and newest.stream != state.created)
+        return Loss(f"its epoch is {state.epoch or 'none'}, and was {newest.epoch or 'none'}", renew=renew)
+
+    async def _is_another(self, state: FeedState, mark: FeedMark) -> bool:
+        """Return whether another message is stored at the mark. A message that retention removed proves nothing."""
+        if mark.sequence < state.first:
+            return False
+        return (await self._headers_at(mark.sequence)).get(FEED_ID) != mark.message
+
+    async def begin_epoch(self, state: FeedState, marks: Sequence[FeedMark]) -> FeedState:
+        """Have the stream go on in an epoch that no mark has seen."""
+        known = max((mark.epoch_number for mark in marks), default=0)
+        current = epoch_number(state.epoch)
+        config = (await self._info())["config"]
+        config["metadata"] = (config.get("metadata") or {}) | self._metadata(max(known, current) + 1, state.begins)
+        await ask(self._client, f"STREAM.UPDATE.{CHANGES}", config)
+        return await self.state()
+
+    async def make_anew(self, state: FeedState, marks: Sequence[FeedMark]) -> FeedState:
+        """Delete the stream and create it in a later epoch, unless another worker has done so meanwhile."""
+        now = await self.state()
+        if now.created != state.created:
+            return now
+        number = max(epoch_number(state.epoch), *(mark.epoch_number for mark in marks), 0) + 1
+        begins = await self.begins(state)
+        with suppress(JetStreamRefused):
+            await ask(self._client, f"STREAM.DELETE.{CHANGES}")
+        await streams.declare(self._client, self._settings, feed=self._metadata(number, begins))
+        return await self.state()
+
+    async def begins(self, state: FeedState) -> int:
+        """Return a moment before which nothing has to be announced again, because it has left the feed by age or size.
+
+        It is a while before the oldest change that is left was committed: announcing keeps no order across keys."""
+        if state.first == 1 or state.empty:
+            return state.begins
+        oldest = await self._headers_at(state.first)
+        try:
+            committed = microseconds_from_time(datetime.fromisoformat(oldest[FEED_TIME]))
+        except (KeyError, ValueError):
+            return state.begins
+        return max(state.begins, committed - SLACK_MICROSECONDS)
+
+    def _metadata(self, number: int, begins: int) -> dict[str, str]:
+        return {FEED_EPOCH: f"{number}-{new_id()[-6:].lower()}", BEGINS: str(begins), KEY: fingerprint(self.key)}
+
+    async def _headers_at(self, sequence: int) -> Mapping[str, str]:
+        """Return the headers of a message; none where there is no such message."""
+        try:
+            answer = await ask(self._client, f"STREAM.MSG.GET.{CHANGES}", {"seq": sequence})
+        except JetStreamRefused as error:
+            if error.code == _NO_MESSAGE:
+                return {}
+            raise
+        return message_of(answer).headers
+
+    async def _info(self) -> dict[str, Any]:
+        try:
+            return await ask(self._client, f"STREAM.INFO.{CHANGES}")
+        except JetStreamRefused as error:
+            if error.code == STREAM_NOT_FOUND:
+                raise
+            raise Unavailable(f"the feed cannot be read: {error.description}", retry_after_ms=1000) from error

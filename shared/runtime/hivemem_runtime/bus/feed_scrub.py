@@ -1,0 +1,79 @@
+"""Reading the feed through for messages that the server no longer finds, though it counts them.
+
+A block of the stream whose bytes changed on the disk is found damaged only when it is read, and the server passes over
+what it cannot read without a word.
+"""
+
+import asyncio
+from typing import Final
+
+from nats.aio.client import Client
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.streams import CHANGES, FLEET
+from hivemem_runtime.bus import jetstream
+from hivemem_runtime.bus.delivery import parse_delivery
+from hivemem_runtime.bus.feed_pull import FeedPull, reader
+from hivemem_runtime.bus.jetstream import JetStreamRefused, ask, message_of
+
+BATCH: Final = 500
+PAUSE_SECONDS: Final = 0.02
+"""Between two batches, so that reading takes a share of the processor and no more."""
+_SUBJECT: Final = f"$KV.{FLEET}.scrubbed"
+_STREAM: Final = f"KV_{FLEET}"
+_NO_MESSAGE: Final = 10037
+_TIMEOUT_SECONDS: Final = 5.0
+
+
+async def claim(client: Client, server: str) -> bool:
+    """Return whether nobody has read the feed through since this start of the server, and nobody else will."""
+    sequence = 0
+    try:
+        last = message_of(await ask(client, f"STREAM.MSG.GET.{_STREAM}", {"last_by_subj": _SUBJECT}))
+    except JetStreamRefused as error:
+        if error.code != _NO_MESSAGE:
+            raise
+    else:
+        if last.data == server.encode():
+            return False
+        sequence = last.sequence
+    expected = {"Nats-Expected-Last-Subject-Sequence": str(sequence)}
+    try:
+        await jetstream.publish(client, _SUBJECT, server.encode(), expected, timeout_seconds=_TIMEOUT_SECONDS)
+    except Unavailable:
+        return False
+    return True
+
+
+async def scrub(client: Client, created: str) -> str | None:
+    """Read every message's headers, from the oldest to the newest. Return what is wrong; None for a whole stream."""
+    pull = await reader(client, after=0, subjects=["hive.chg.>"], headers_only=True)
+    try:
+        return await _read_through(client, pull, created)
+    finally:
+        await pull.unsubscribe()
+
+
+async def _read_through(client: Client, pull: FeedPull, created: str) -> str | None:
+    info = await ask(client, f"STREAM.INFO.{CHANGES}")
+    end, reached = int(info["state"]["last_seq"]), int(info["state"]["first_seq"]) - 1
+    while reached < end:
+        try:
+            batch = await pull.fetch(BATCH, timeout=_TIMEOUT_SECONDS)
+        except TimeoutError:
+            batch = []
+        for message in batch:
+            sequence = parse_delivery(message).sequence
+            if sequence != reached + 1 and await _damaged(client, created, reached, sequence):
+                return f"the messages from {reached + 1} to {sequence - 1} cannot be read"
+            reached = sequence
+        if not batch:
+            return f"nothing can be read behind {reached}" if await _damaged(client, created, reached, end) else None
+        await asyncio.sleep(PAUSE_SECONDS)
+    return None
+
+
+async def _damaged(client: Client, created: str, reached: int, sequence: int) -> bool:
+    """Return whether messages between two sequences are gone that the stream should still have."""
+    info = await ask(client, f"STREAM.INFO.{CHANGES}")
+    return info["created"] == created and sequence > max(reached + 1, int(info["state"]["first_seq"]))

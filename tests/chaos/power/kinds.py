@@ -1,0 +1,96 @@
+"""The kinds of cuts: which process dies, which copy is made before, and which damage is done while nothing runs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final, Literal, NamedTuple
+
+from ..strikes.cuts import (
+    Folder,
+    Ledger,
+    delete_changes,
+    delete_jetstream,
+    flip_in_block,
+    flip_in_index,
+    put_back_jetstream,
+    put_back_ledger,
+    truncate_block,
+)
+
+Victim = Literal["fleet", "nats-server", "in order"]
+"""kill -9 of all; of the nats-server alone, which the fleet starts again; or an orderly stop, after which the server
+trusts its index and does not read its blocks."""
+Copied = Literal["jetstream", "sessions", "memory"]
+
+LONGEST_AGE_SECONDS: Final = 2.0
+
+
+class Place(NamedTuple):
+    """Where the damage is done, and what with."""
+
+    folder: Folder
+    copy: Path
+    """Of an earlier state; not there for kinds that copy nothing."""
+    choice: Random
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    victims: Sequence[Victim]
+    damage: Callable[[Place], str]
+    """Says what it did."""
+    copied: Copied | None = None
+
+    @property
+    def ledger(self) -> Ledger | None:
+        return None if self.copied == "jetstream" else self.copied
+
+
+def _ledger(ledger: Ledger) -> Kind:
+    return Kind(
+        f"{ledger}-put-back", ["fleet"], lambda place: put_back_ledger(place.folder, ledger, place.copy), ledger
+    )
+
+
+KILLED: Final[Sequence[Victim]] = ("fleet", "fleet", "nats-server")
+
+KINDS: Final = (
+    Kind("nothing", KILLED, lambda _: "nothing damaged"),
+    Kind("put-back", KILLED, lambda place: put_back_jetstream(place.folder, place.copy), "jetstream"),
+    Kind("truncated", KILLED, lambda place: truncate_block(place.folder, place.choice)),
+    Kind("flipped", KILLED, lambda place: flip_in_block(place.folder, place.choice)),
+    Kind("flipped-at-rest", ["in order"], lambda place: flip_in_block(place.folder, place.choice)),
+    Kind("index-flipped", ["in order"], lambda place: flip_in_index(place.folder, place.choice)),
+    Kind("changes-deleted", KILLED, lambda place: delete_changes(place.folder)),
+    Kind("all-deleted", KILLED, lambda place: delete_jetstream(place.folder)),
+    _ledger("sessions"),
+    _ledger("memory"),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cuts of one fleet, one after the other."""
+
+    name: str
+    kinds: Sequence[Kind]
+    seed: int
+
+
+CUTS_OF_A_KIND: Final = 3
+CUTS_OF_A_MIXTURE: Final = 20
+ONE_OF_EACH: Final = CUTS_OF_A_KIND * len(KINDS)
+
+
+def plans(cuts: int, seed: int) -> list[Plan]:
+    """First each kind by itself, so that it shows which one does not hold; then mixtures, until there are `cuts`."""
+    found = [Plan(kind.name, [kind] * CUTS_OF_A_KIND, seed) for kind in KINDS]
+    left = cuts - ONE_OF_EACH
+    choice = Random(f"{seed}/plans")
+    while left > 0:
+        kinds = choice.choices(KINDS, k=min(left, CUTS_OF_A_MIXTURE))
+        found.append(Plan(f"mixed-{len(found) - len(KINDS) + 1}", kinds, seed))
+        left -= len(kinds)
+    return found

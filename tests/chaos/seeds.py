@@ -1,0 +1,16 @@
+"""The seeds of a run. Each failure names its seed, and `HIVEMEM_TEST_SEED` gives the same choices again."""
+
+import os
+import secrets
+from typing import Final
+
+SEED: Final = int(os.environ.get("HIVEMEM_TEST_SEED") or secrets.randbits(32))
+SOAK: Final = os.environ.get("HIVEMEM_TEST_SOAK") == "1"
+"""Set by `make soak`: the long tests run as well, and every test runs with each of `SEEDS`."""
+
+FOUND: Final = (351_091_673, 2_514_376_948)
+"""Seeds that found something once; they stay."""
+
+NEW_SEEDS: Final = int(os.environ.get("HIVEMEM_TEST_CHAOS_SEEDS", "1"))
+SEEDS: Final = [*(SEED + number for number in range(NEW_SEEDS)), *(FOUND if SOAK else ())]
+LONG: Final = "takes minutes: `make soak` runs it"

@@ -1,0 +1,19 @@
+"""Changes as a worker announces them, for tests that stand in for one."""
+
+from nats.aio.client import Client
+
+from hivemem_contracts.changes import Change, change_headers
+from hivemem_contracts.streams import FEED_ID, SIGNATURE
+from hivemem_contracts.subjects import Address, change_subject
+from hivemem_runtime.bus.fleet_key import fleet_key, signature
+
+LEDGER = "tests"
+
+
+async def announced(client: Client, change: Change, address: Address) -> tuple[str, bytes, dict[str, str]]:
+    """Return the message of a change: its subject, its body, and its headers, signed with the fleet's key."""
+    subject = change_subject(change.tenant, change.entity, address)
+    body = change.model_dump_json().encode()
+    headers = change_headers(change, address.tokens)
+    key = await fleet_key(client)
+    return subject, body, headers | {SIGNATURE: signature(key, LEDGER, subject, headers[FEED_ID], body)}

@@ -1,0 +1,228 @@
+"""A feed that lost messages is told them again from the ledger: each version once and in order, under another epoch."""
+
+import shutil
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+from nats.aio.client import Client
+
+from hivemem_contracts.streams import FEED_EPOCH
+from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_testing.process import ProcessServer
+
+from .things import THING, count_many, eventually, open_ledger, told
+
+Damage = Callable[[Path], None]
+FLIPPED: Final = 0x10
+HOUR: Final = 3_600_000_000
+
+
+@pytest.fixture
+async def announcer(client: Client, ledger: SqliteLedger) -> AsyncIterator[Announcer]:
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    yield announcer
+    await announcer.stop()
+
+
+def stream_folder(bus: ProcessServer) -> Path:
+    (folder,) = bus.log.parent.rglob("streams/CHANGES")
+    return folder
+
+
+def blocks(stream: Path) -> list[Path]:
+    return sorted((stream / "msgs").glob("*.blk"), key=lambda file: int(file.stem))
+
+
+def forget_index(stream: Path) -> None:
+    (stream / "msgs" / "index.db").unlink(missing_ok=True)
+
+
+def truncate(stream: Path) -> None:
+    """As when the end of a file had not reached the disk."""
+    last = blocks(stream)[-1]
+    with last.open("r+b") as file:
+        file.truncate(last.stat().st_size * 3 // 4)
+
+
+def flip(stream: Path) -> None:
+    first = blocks(stream)[0]
+    with first.open("r+b") as file:
+        file.seek(first.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ FLIPPED]))
+
+
+def truncate_without_index(stream: Path) -> None:
+    truncate(stream)
+    forget_index(stream)
+
+
+def flip_without_index(stream: Path) -> None:
+    flip(stream)
+    forget_index(stream)
+
+
+def delete(stream: Path) -> None:
+    shutil.rmtree(stream)
+
+
+async def epoch(client: Client) -> str:
+    return str((await ask(client, "STREAM.INFO.CHANGES"))["config"]["metadata"][FEED_EPOCH])
+
+
+@pytest.mark.parametrize("orderly", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("damage", [truncate, truncate_without_index, flip, flip_without_index, delete])
+async def test_what_a_damaged_stream_lost_is_told_again(
+    bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer, damage: Damage, orderly: bool
+) -> None:
+    ids = [f"t{number}" for number in range(20)]
+    for _ in range(4):
+        await count_many(ledger, [*ids, "one", "one"])
+    await announcer.caught_up()
+    before, folder = await epoch(client), stream_folder(bus)
+
+    (bus.stop if orderly else bus.kill)()
+    damage(folder)
+    bus.start()
+    await count_many(ledger, ["one", "new"])
+
+    await all_told(client, dict.fromkeys(ids, 4) | {"one": 9, "new": 1})
+    assert await epoch(client) != before
+    assert announcer.status()["losses"]
+
+
+async def test_a_block_that_the_server_passes_over_in_silence_is_found(
+    bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer
+) -> None:
+    """The server counts the messages of an earlier block from its index, and tells nobody that it cannot read them."""
+    large = "x" * 50_000
+    for number in range(300):
+        await count_many(ledger, [f"t{number % 7}"], note=large)
+    await announcer.caught_up()
+    folder = stream_folder(bus)
+    assert len(blocks(folder)) > 1
+
+    bus.stop()
+    flip(folder)
+    bus.start()
+
+    await all_told(client, {f"t{number}": 43 if number < 6 else 42 for number in range(7)})
+
+
+async def test_a_folder_that_is_put_back_is_told_what_came_since(
+    bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer, tmp_path: Path
+) -> None:
+    await count_many(ledger, ["a", "a", "b"])
+    await announcer.caught_up()
+    folder, copy = stream_folder(bus), tmp_path / "copy"
+    bus.stop()
+    shutil.copytree(folder, copy)
+    bus.start()
+    for _ in range(3):
+        await count_many(ledger, ["a", "b", "c"])
+    await announcer.caught_up()
+
+    bus.kill()
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    bus.start()
+
+    await all_told(client, {"a": 5, "b": 4, "c": 3})
+
+
+async def test_a_worker_that_was_away_finds_the_loss_though_others_have_told_more_since(
+    bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer, tmp_path: Path
+) -> None:
+    """Another ledger on the same feed uses the lost sequences, so that the feed is as long as it was."""
+    other = open_ledger(tmp_path / "other.db")
+    await other.open()
+    others = Announcer(other, [THING])
+    await count_many(ledger, ["a"] * 8)
+    await announcer.caught_up()
+    folder = stream_folder(bus)
+    await announcer.stop()
+    bus.kill()
+    truncate(folder)
+    bus.start()
+    others.start(client)
+    await count_many(other, ["x"] * 30)
+    await others.caught_up()
+
+    announcer.start(client)
+
+    await all_told(client, {"a": 8, "x": 30})
+    await others.stop()
+    await other.close()
+
+
+async def test_nothing_that_left_the_feed_by_its_size_is_told_again(
+    bus: ProcessServer, client: Client, tmp_path: Path
+) -> None:
+    ago = [HOUR]
+    ledger = SqliteLedger(tmp_path / "aged.db", [THING], clock=lambda: time.time_ns() // 1_000 - ago[0])
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await count_many(ledger, [f"old{number}" for number in range(20)])
+    await announcer.caught_up()
+    await ask(client, "STREAM.PURGE.CHANGES", {"seq": 21})
+    ago[0] = 0
+    await count_many(ledger, ["a"] * 8)
+    await announcer.caught_up()
+    folder = stream_folder(bus)
+
+    bus.kill()
+    truncate(folder)
+    bus.start()
+
+    await all_told(client, {"a": 8})
+    await announcer.stop()
+    await ledger.close()
+
+
+async def test_a_ledger_that_is_older_than_the_feed_is_noticed(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, copy = tmp_path / "older.db", tmp_path / "copy.db"
+    ledger = open_ledger(path)
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await count_many(ledger, ["a", "a", "b"])
+    await announcer.caught_up()
+    await ledger.due(older_than=0, limit=1)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    await count_many(ledger, ["a", "a", "b"])
+    await announcer.caught_up()
+    await announcer.stop()
+    await ledger.close()
+
+    older = open_ledger(copy)
+    await older.open()
+    announcer = Announcer(older, [THING])
+    announcer.start(client)
+    await count_many(older, ["b"])
+
+    await all_told(client, {"a": 2, "b": 2})
+    assert "the ledger is older" in announcer.status()["losses"][0]
+    await announcer.stop()
+    await older.close()
+
+
+async def all_told(client: Client, last: dict[str, int]) -> None:
+    expected = {id: list(range(1, version + 1)) for id, version in last.items()}
+
+    async def holds() -> bool:
+        return await told(client) == expected
+
+    await eventually(holds, "everything is told once and in order")
