@@ -58,7 +58,8 @@ class FeedReading:
 
     async def end(self) -> FeedEnd:
         info = await self._ask(f"STREAM.INFO.{CHANGES}")
-        epoch = (info["config"].get("metadata") or {}).get(FEED_EPOCH)
+        metadata: dict[str, Any] = info["config"].get("metadata") or {}
+        epoch = metadata.get(FEED_EPOCH)
         identity = f"{info['created']}/{epoch}" if epoch else str(info["created"])
         return FeedEnd(identity, int(info["state"]["last_seq"]))
 
