@@ -1,7 +1,9 @@
 """A change: the announcement of one committed write, as a CloudEvent in NATS binary mode."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -9,6 +11,7 @@ from hivemem_contracts.identifiers import Time, format_time
 from hivemem_contracts.model import ReplyBody
 from hivemem_contracts.subjects import encode_token
 
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ENTITIES = (
     "session",
     "state",
@@ -103,4 +106,6 @@ def _attribute(value: str) -> str:
 
 
 def traceparent_of(headers: Mapping[str, str] | None) -> str | None:
-    return headers.get("traceparent") if headers else None
+    """Return the trace context if it has the W3C form. It is copied into the headers of changes and dead letters."""
+    sent = headers.get("traceparent") if headers else None
+    return sent if sent is not None and _TRACEPARENT.fullmatch(sent) else None

@@ -8,6 +8,10 @@ DEAD: Final = "DEAD"
 MEMBERS: Final = "hive_members"
 """The key-value bucket of the workers that are alive: `<service>.<member>`."""
 
+BEGUN: Final = "hive_begun"
+"""The key-value bucket of the workers that began with a partition's commands and may have died of one:
+`<service>-p<n>`."""
+
 FLEET: Final = "hive_fleet"
 """The key-value bucket of what workers share and agents have no rights to."""
 

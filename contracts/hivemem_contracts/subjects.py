@@ -5,6 +5,7 @@ so no id can add a token, a wildcard or a space to a subject.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -17,6 +18,7 @@ from hivemem_contracts.sizes import check_size
 KEY_MARKER: Final = "%k"
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES: Final = tuple(chr(byte) if _SAFE.fullmatch(chr(byte)) else f"%{byte:02X}" for byte in range(256))
+_DEAD_TOKENS_BYTES: Final = SUBJECT_BYTES - 64
 _TOKEN: Final = re.compile(r"%|(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+")
 
 
@@ -68,6 +70,14 @@ def command_subject(tenant: str, agent: str, service: str, operation: str, route
 
 def dead_subject(tenant: str, agent: str, service: str, operation: str) -> str:
     return checked(f"hive.dead.{encode_token(tenant)}.{encode_token(agent)}.{service}.{operation}")
+
+
+def dead_subject_of(tokens: Sequence[str]) -> str:
+    """Return a dead letter's subject for tokens of any bytes: invalid tokens are escaped, and long ones are cut."""
+    escaped = [token if _TOKEN.fullmatch(token) else encode_token(token[:SUBJECT_BYTES]) for token in tokens]
+    if sum(map(len, escaped)) > _DEAD_TOKENS_BYTES:
+        escaped = [token[: _DEAD_TOKENS_BYTES // len(escaped)] for token in escaped]
+    return checked(".".join(["hive", "dead", *escaped]))
 
 
 @dataclass(frozen=True, slots=True)

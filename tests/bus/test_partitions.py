@@ -266,3 +266,20 @@ async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, o
     await living.stop()
     stuck.gate.set()
     await dead.stop()
+
+
+async def test_a_partition_that_stands_still_is_trouble_and_no_more_once_it_moves(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hivemem_runtime.bus.progress.STALL_SECONDS", 1.0)
+    recorder = Recorder()
+    recorder.refuse = {1}
+    partitions = serve(client, recorder)
+    await partitions.start()
+    assert "trouble" not in await partitions.status()
+    await command(client, "add", "a", 1)
+    await eventually(lambda: "trouble" in partitions.health(), "it is told", deadline_seconds=30)
+    assert "1 commands wait and none was settled" in partitions.health()["trouble"]
+    recorder.refuse = set()
+    await eventually(lambda: "trouble" not in partitions.health(), "it moves again", deadline_seconds=30)
+    await partitions.stop()

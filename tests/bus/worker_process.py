@@ -1,6 +1,7 @@
 """A worker of the items service as a process of its own: `python -m tests.bus.worker_process URL LEDGER`."""
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +21,14 @@ from .items import items_service, sqlite_ledger
 PIN_SECONDS = 1.5
 MEMBER_SECONDS = 2
 READY = "ready"
+POISON = 666_666
+"""A number that ends the process which adds it."""
+DEATH = 86
+
+
+def die_of_poison(number: int) -> None:
+    if number == POISON:
+        os._exit(DEATH)
 
 
 async def main(url: str, path: str) -> None:
@@ -28,7 +37,7 @@ async def main(url: str, path: str) -> None:
     ledger = sqlite_ledger(Path(path))
     await ledger.open()
     client = await connect(url, "items worker")
-    handle = Commands(items_service(ledger), DeadLetters(client)).handle
+    handle = Commands(items_service(ledger, decide=die_of_poison), DeadLetters(client)).handle
     members = Members(client, "items", ttl_seconds=MEMBER_SECONDS)
     settings = PullSettings(pin_seconds=PIN_SECONDS, batch=64)
     partitions = Partitions(client, "items", handle, partitions=SETTINGS.partitions, settings=settings, members=members)

@@ -37,7 +37,7 @@ async def test_a_healthy_fleet_passes_every_check(shared_server: Server, fleet: 
     assert "✓" in result.stdout
     assert document["healthy"] is True
     assert {check["outcome"] for check in document["checks"]} == {"ok"}
-    assert len(document["checks"]) == 8 + len(SERVICES)
+    assert len(document["checks"]) == 9 + len(SERVICES)
 
 
 async def test_a_missing_stream_and_a_different_one_are_found(shared_server: Server, fleet: Fleet) -> None:
@@ -78,6 +78,32 @@ async def test_a_worker_that_is_not_ready_is_found(shared_server: Server, fleet:
 
     assert found["worker sessions"]["outcome"] == "failed"
     assert "the disk is full" in found["worker sessions"]["detail"]
+
+
+async def test_each_trouble_of_a_worker_is_a_line_with_advice(shared_server: Server, fleet: Fleet) -> None:
+    await healthy(fleet)
+    troubles = ["store: the disk is full", "server: restart the nats-server once its disk has room", "odd: it is"]
+    fleet.health = {"ready": False, "troubles": troubles}
+
+    document = await invoke_json(shared_server.url, "doctor")
+
+    found = [check for check in document["checks"] if check["name"] == "worker sessions"]
+    assert [check["detail"].partition("is not ready: ")[2] for check in found] == troubles
+    assert [check["advice"].split()[0] for check in found] == ["see", "free", "its"]
+    assert document["healthy"] is False
+
+
+async def test_the_durability_promise_is_told(shared_server: Server, fleet: Fleet) -> None:
+    await healthy(fleet)
+    told: dict[str | None, str] = {}
+    for sync in (None, "always", "120s"):
+        fleet.health = {"ready": True, "server": {"sync": sync}}
+        check = (await outcomes(shared_server.url))["durability"]
+        told[sync] = f"{check['outcome']}: {check['detail']}"
+
+    assert told[None].startswith("ok: unknown")
+    assert told["always"].startswith("ok: the server syncs each message")
+    assert told["120s"].startswith("warning: the server syncs to the disk every 120s")
 
 
 async def test_workers_of_different_versions_are_a_warning(shared_server: Server, fleet: Fleet) -> None:

@@ -18,6 +18,8 @@ class Probed:
     """Two workers, whose health a test decides."""
 
     ready: dict[str, bool] = field(default_factory=lambda: {"one": True, "two": True})
+    hang: set[str] = field(default_factory=set[str])
+    fail: set[str] = field(default_factory=set[str])
     address: str = ""
 
     async def send(self, data: bytes) -> bytes:
@@ -42,7 +44,12 @@ async def probed() -> AsyncIterator[Probed]:
 
     def probe(name: str) -> Any:
         async def answer() -> dict[str, Any]:
-            return {"ready": probed.ready[name], "store": name}
+            if name in probed.hang:
+                await asyncio.Event().wait()
+            if name in probed.fail:
+                raise RuntimeError("a fault")
+            ready = probed.ready[name]
+            return {"ready": ready, "troubles": [] if ready else ["store: it is full"], "store": name}
 
         return answer
 
@@ -59,9 +66,10 @@ async def test_a_process_that_lives_says_so(probed: Probed) -> None:
 
 
 async def test_readiness_is_that_of_all_workers(probed: Probed) -> None:
-    workers = {"one": {"ready": True, "store": "one"}, "two": {"ready": True, "store": "two"}}
-    assert await probed.get("/readyz") == (200, {"ready": True, "workers": workers})
-    assert await probed.get("/readyz?verbose=1") == (200, {"ready": True, "workers": workers})
+    workers: dict[str, Any] = {name: {"ready": True, "troubles": [], "store": name} for name in ("one", "two")}
+    healthy = {"ready": True, "troubles": [], "workers": workers}
+    assert await probed.get("/readyz") == (200, healthy)
+    assert await probed.get("/readyz?verbose=1") == (200, healthy)
     probed.ready["two"] = False
     code, body = await probed.get("/readyz")
     assert (code, body["ready"], body["workers"]["one"]["ready"], body["workers"]["two"]["ready"]) == (
@@ -70,9 +78,21 @@ async def test_readiness_is_that_of_all_workers(probed: Probed) -> None:
         True,
         False,
     )
+    assert body["troubles"] == ["two: store: it is full"]
     for path in ("/status", "/"):
         code, body = await probed.get(path)
         assert (code, body["ready"]) == (200, False)
+
+
+async def test_a_worker_that_hangs_or_fails_is_not_ready_and_holds_up_nobody(
+    probed: Probed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert health.PROBE_SECONDS < 3 < health.REQUEST_SECONDS
+    monkeypatch.setattr(health, "PROBE_SECONDS", 0.1)
+    probed.hang, probed.fail = {"one"}, {"two"}
+    code, body = await probed.get("/readyz")
+    assert (code, body["ready"]) == (503, False)
+    assert body["troubles"] == ["one: no answer within 0.1 s", "two: it cannot be asked: RuntimeError('a fault')"]
 
 
 async def test_a_head_request_has_no_body(probed: Probed) -> None:

@@ -1,6 +1,7 @@
 """Settings: from the environment and a file, nested ones too; what is wrong is named."""
 
 import os
+import traceback
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,20 @@ def test_what_is_wrong_in_the_environment_is_named(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SettingsError) as refused:
         load(WorkerSettings)
     assert str(refused.value).startswith(name)
+
+
+def test_several_servers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVEMEM_NATS_URL", "nats://a:4222, tls://b")
+    assert load(WorkerSettings).nats_url == "nats://a:4222,tls://b"
+
+
+def test_a_wrong_server_is_named_without_any_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVEMEM_NATS_URL", "nats://me:secret@a,http://me:secret@b")
+    with pytest.raises(
+        SettingsError, match=r"HIVEMEM_NATS_URL='nats://a,http://b': .*'http://b' \(server 2 of 2\)"
+    ) as wrong:
+        load(WorkerSettings)
+    assert "secret" not in "".join(traceback.format_exception(wrong.value))
 
 
 def test_a_nested_setting_that_is_no_json_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +123,8 @@ async def test_a_start_that_failed_half_way_can_be_tried_again(
     assert await ask(caller, "create", session_id="s1", app_name="a", user_id="u")
 
     async def told_once() -> bool:
-        told: dict[str, int] = (await worker.probe())["announcer"]
-        return told == {"queued": 0, "published": 1}
+        told = (await worker.probe())["announcer"]
+        return (told["queued"], told["published"]) == (0, 1)
 
     await eventually(told_once, "it is told once")
     await worker.stop()
@@ -189,13 +189,69 @@ async def test_readiness_follows_the_store_and_the_bus(
     await worker.stop()
 
 
+async def test_a_dead_loop_of_any_part_shows_in_readiness_and_on_the_bus(
+    bus: ProcessServer, caller: Client, tmp_path: Path
+) -> None:
+    worker = build(settings(bus.url, tmp_path))
+    await worker.start()
+
+    async def troubles() -> list[str]:
+        stats = orjson.loads((await caller.request("$SRV.STATS.sessions")).data)
+        health = stats["endpoints"][0]["data"]["health"]
+        assert health["ready"] is not bool(health["troubles"])
+        found: list[str] = health["troubles"]
+        return found
+
+    assert await troubles() == []
+    for name in ("archiver", "sessions-member", "sessions-p3", "sessions-reactions", "sessions-watch", "ledger-upkeep"):
+        (task,) = [task for task in asyncio.all_tasks() if task.get_name() == f"hivemem-{name}"]
+        task.cancel()
+
+    async def all_tell() -> bool:
+        told = " ".join([*await troubles(), *(await worker.probe())["troubles"]])
+        names = ("archiver", "sessions-p3", "sessions-reactions", "sessions-watch", "ledger-upkeep")
+        return all(f"the loop {name} has ended" in told for name in names)
+
+    await eventually(all_tell, "each dead loop is told")
+    await worker.stop()
+
+
+async def test_a_store_that_hangs_does_not_hold_up_the_answer(
+    bus: ProcessServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PROBE_SECONDS", 0.2)
+    ledger = open_ledger(tmp_path / "t.db")
+    released = asyncio.Event()
+
+    async def hang() -> None:
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):  # as a driver in the middle of a command may
+                await released.wait()
+
+    monkeypatch.setattr(ledger, "check", hang)
+    service = Service(ServiceContract("nothing", "Does nothing.", ()), ledger)
+    worker = Worker(settings(bus.url, tmp_path), Parts(service, ledger, Announcer(ledger, [THING])))
+    await worker.start()
+    health = await asyncio.wait_for(worker.probe(), SECONDS)
+    assert health["ready"] is False
+    assert "store: a write has not been answered" in health["troubles"][0]
+    released.set()
+
+    async def ready() -> bool:
+        found: bool = (await worker.probe())["ready"]
+        return found
+
+    await eventually(ready, "the store answers again")
+    await worker.stop()
+
+
 async def test_health_is_told_on_the_bus_too(bus: ProcessServer, caller: Client, tmp_path: Path) -> None:
     worker = build(settings(bus.url, tmp_path))
     await worker.start()
     stats = orjson.loads((await caller.request("$SRV.STATS.sessions")).data)
     health = stats["endpoints"][0]["data"]["health"]
     assert (health["ready"], health["connected"], health["store"]) == (True, True, "sqlite")
-    assert health["announcer"] == {"queued": 0, "published": 0}
+    assert (health["announcer"]["queued"], health["announcer"]["published"]) == (0, 0)
     await worker.stop()
 
 

@@ -93,5 +93,6 @@ def build(settings: ArtifactsSettings) -> Worker:
             announcer,
             reactions=reactions(views, session_files),
             background=(endpoints, clock),
+            loops=(clock.loop,),
         ),
     )

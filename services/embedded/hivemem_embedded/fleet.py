@@ -18,7 +18,7 @@ from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.settings import WorkerSettings, load
-from hivemem_runtime.worker import Worker
+from hivemem_runtime.worker import Worker, start_with_patience
 from hivemem_sessions.worker import SessionsSettings
 from hivemem_sessions.worker import build as build_sessions
 from hivemem_vectors.worker import VectorsSettings
@@ -74,6 +74,7 @@ class Fleet:
         self._lock: IO[str] | None = None
         self._workers: list[Worker] = []
         self._health: HealthServer | None = None
+        self._stopped = asyncio.Event()
 
     async def start(self) -> Addresses:
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -84,13 +85,28 @@ class Fleet:
         return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
 
     async def _start_workers(self) -> None:
-        """All at once: most of a start is waiting. Raises what keeps the first one from starting, if any cannot."""
+        """Start all at once: most of a start is waiting. A worker tries again while another one makes the feed anew.
+
+        Raises what keeps the first worker from starting for good."""
         settings = [kind.settings for kind in KINDS]
-        given = {"nats_url": self._nats.url, "store": "sqlite", "data": self._data, "http_port": self._http_port}
+        given = {
+            "nats_url": self._nats.url,
+            "nats_monitor_url": self._nats.monitor_url,
+            "store": "sqlite",
+            "data": self._data,
+            "http_port": self._http_port,
+        }
         self._workers = [kind.build(load(kind.settings, settings, **given)) for kind in KINDS]
-        results = await asyncio.gather(*(worker.start() for worker in self._workers), return_exceptions=True)
+        results = await asyncio.gather(*map(self._start_worker, self._workers), return_exceptions=True)
         for error in filter(None, results):
             raise error
+
+    async def _start_worker(self, worker: Worker) -> None:
+        try:
+            await start_with_patience(worker, self._stopped)
+        except BaseException:
+            self._stopped.set()
+            raise
 
     async def _serve_health(self, health: HealthServer) -> str:
         try:
@@ -103,6 +119,7 @@ class Fleet:
             ) from error
 
     async def stop(self) -> None:
+        self._stopped.set()
         if self._health is not None:
             await self._health.stop()
         while self._workers:

@@ -17,6 +17,8 @@ from typing import Final
 import structlog
 
 from hivemem_contracts.streams import MINIMUM_SERVER
+from hivemem_runtime.loops import Loop
+from hivemem_runtime.server_monitor import write_error
 
 log = structlog.get_logger("hivemem.nats")
 
@@ -26,6 +28,11 @@ STOP_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.01
 LEFTOVER_POLLS: Final = 200
 RESTART_SECONDS: Final = 0.2
+LOOK_SECONDS: Final = 2.0
+RESTARTED_SECONDS: Final = 10.0
+"""Between two restarts for refused writes."""
+ROOM_BYTES: Final = 64 * 1024 * 1024
+"""With less on the disk, a restart would not help for long."""
 MAX_PAYLOAD: Final = "8MB"
 MAX_FILE_STORE: Final = "8GB"
 """What the streams may take at most; the server's own bound is a share of the disk, and a small one would not do."""
@@ -84,12 +91,18 @@ class NatsServer:
     def __init__(self, directory: Path, port: int) -> None:
         self._directory = directory
         self._port = port or free_port()
+        self._monitor_port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._writes = Loop("nats-writes", self._watch_writes)
 
     @property
     def url(self) -> str:
         return f"nats://{HOST}:{self._port}"
+
+    @property
+    def monitor_url(self) -> str:
+        return f"http://{HOST}:{self._monitor_port}"
 
     async def start(self) -> None:
         """Return when it takes connections. Raises `ServerFailed`."""
@@ -102,8 +115,10 @@ class NatsServer:
         self._write_configuration()
         await self._launch(binary)
         self._watch = asyncio.create_task(self._keep_alive(binary), name="hivemem-nats")
+        self._writes.start()
 
     async def stop(self) -> None:
+        await self._writes.stop()
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
@@ -120,6 +135,7 @@ class NatsServer:
         store = str(self._directory / "jetstream").replace("\\", "\\\\").replace('"', '\\"')
         (self._directory / "server.conf").write_text(
             f'listen: "{HOST}:{self._port}"\n'
+            f'http: "{HOST}:{self._monitor_port}"\n'
             "server_name: hivemem\n"
             f"max_payload: {MAX_PAYLOAD}\n"
             "jetstream {\n"
@@ -166,6 +182,20 @@ class NatsServer:
                 await self._launch(binary)
             except ServerFailed as error:
                 log.error("nats-server could not be started again", error=str(error))  # noqa: TRY400
+
+    async def _watch_writes(self) -> None:
+        """A stream that met a full disk stores nothing more before the server starts anew, also once there is room."""
+        while not self._writes.stopping.is_set():
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                error = await write_error(self.monitor_url)
+            except OSError:
+                continue
+            if error is None or self._process is None or shutil.disk_usage(self._directory).free < ROOM_BYTES:
+                continue
+            log.error("a stream refuses writes though there is room, restarting the nats-server", error=error)
+            self._process.terminate()
+            await asyncio.sleep(RESTARTED_SECONDS)
 
     async def _wait_for_port(self) -> None:
         """One that was killed a moment ago may still hold it."""

@@ -35,6 +35,7 @@ def build(settings: MemorySettings) -> Worker:
         announcer,
         reactions=reactions(ledger, eraser, trail),
         background=(trail, waiting, eraser, clock),
+        loops=(clock.loop,),
         leaving=(waiting.leave,),
     )
     return Worker(settings, parts)

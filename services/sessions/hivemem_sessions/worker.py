@@ -27,5 +27,7 @@ def build(settings: SessionsSettings) -> Worker:
     service = Service(SESSIONS, ledger)
     Endpoints(service, Eraser(ledger, announcer))
     archiver = Archiver(ledger, settings.archive_after_events)
-    parts = Parts(service, ledger, announcer, reactions=reactions(ledger), background=(archiver,))
+    parts = Parts(
+        service, ledger, announcer, reactions=reactions(ledger), background=(archiver,), loops=(archiver.loop,)
+    )
     return Worker(settings, parts)

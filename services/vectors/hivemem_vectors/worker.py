@@ -243,6 +243,12 @@ def build(settings: VectorsSettings) -> Worker:
         SweptVectors(ledger, store, breaker, collections, settling),
     )
     sweeping.bind(service)
+    clocks = (
+        Repairing(ledger, settling),
+        Retrying(ledger, indexer),
+        Confirming(ledger, store, breaker, memories, backlog, collection=collection),
+        Sweeper(ledger, sweeping, collections, collection=collection, sweep_seconds=settings.sweep_seconds),
+    )
     parts = Parts(
         service,
         ledger,
@@ -254,11 +260,9 @@ def build(settings: VectorsSettings) -> Worker:
             behind,
             Warming(indexer, collection, model.load, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
             settling,
-            Repairing(ledger, settling),
-            Retrying(ledger, indexer),
-            Confirming(ledger, store, breaker, memories, backlog, collection=collection),
-            Sweeper(ledger, sweeping, collections, collection=collection, sweep_seconds=settings.sweep_seconds),
+            *clocks,
         ),
+        loops=tuple(clock.loop for clock in clocks),
         leaving=(behind.leave,),
         closing=(embedder.close, store.close),
     )

@@ -17,6 +17,8 @@ from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
 from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.nats_client import harden, supervise
+from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_contracts.subjects import encode_token
 
 log = logging.getLogger("hivemem")
@@ -69,7 +71,10 @@ class Connection:
     """Reconnects for as long as it takes, also where nats-py closes for good, as it does when credentials expire."""
 
     def __init__(self, url: str, inbox: str, name: str, options: Mapping[str, Any]) -> None:
-        self.url = url
+        """Raises `ValueError` for an address that no server can have."""
+        self.shown_url = shown_servers(url)
+        """Its servers without their passwords."""
+        self._servers = server_list(url)
         self.epoch = 0
         """Grows with every new connection: what the server held in memory for the one before may be gone."""
         self._inbox = inbox
@@ -100,17 +105,17 @@ class Connection:
                 connecting.result()
                 return
         except (OSError, nats.errors.Error) as error:
-            raise Unavailable(f"no connection to {shown_url(self.url)}: {error}", reason="disconnected") from error
+            raise Unavailable(f"no connection to {self.shown_url}: {error}", reason="disconnected") from error
         finally:
             refused.cancel()
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.gather(connecting, return_exceptions=True)
         if self._refused.is_set():
-            raise Forbidden(f"{shown_url(self.url)} refuses these credentials: {self._last_error}")
+            raise Forbidden(f"{self.shown_url} refuses these credentials: {self._last_error}")
         cause = f": {self._last_error}" if self._last_error else ""
         raise Unavailable(
-            f"no NATS server at {shown_url(self.url)} within {timeout_seconds:g} s{cause}; "
+            f"no NATS server at {self.shown_url} within {timeout_seconds:g} s{cause}; "
             "start one with `hivemem up`, or see what is wrong with `hivemem doctor`",
             reason="disconnected",
             retry_after_ms=1000,
@@ -118,8 +123,9 @@ class Connection:
 
     async def _connect(self) -> None:
         client = Client()
+        harden(client)
         settings: dict[str, Any] = {
-            "servers": self.url.split(","),
+            "servers": self._servers,
             "name": self._name,
             "inbox_prefix": self._inbox,
             "max_reconnect_attempts": -1,
@@ -134,6 +140,7 @@ class Connection:
             **self._options,
         }
         await client.connect(**settings)
+        supervise(client)
         self._client = client
         await self.subscribe(f"{self._reply_prefix}*", self._on_reply)
         await self._on_connected()
@@ -302,7 +309,7 @@ class Connection:
             await asyncio.sleep(RECONNECT_WAIT_SECONDS)
             try:
                 await self._connect()
-            except (OSError, nats.errors.Error, NoAnswer) as error:
+            except Exception as error:  # whatever it is, nobody else would try again
                 log.debug("not connected yet: %r", error)
             else:
                 self._rebuilding = None
@@ -349,15 +356,6 @@ async def jetstream(
     payload = orjson.dumps(body) if body is not None else b""
     message = await connection.request(f"$JS.API.{call}", payload, None, timeout_seconds)
     return jetstream_result(message.data)
-
-
-def shown_url(url: str) -> str:
-    """Without the password."""
-    servers: list[str] = []
-    for server in url.split(","):
-        scheme, separator, rest = server.rpartition("://")
-        servers.append(f"{scheme}{separator}{rest.rpartition('@')[2]}")
-    return ",".join(servers)
 
 
 def _time_out(future: asyncio.Future[Msg]) -> None:

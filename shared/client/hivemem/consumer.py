@@ -50,7 +50,7 @@ async def make_consumer(
 ) -> Consumer:
     """Raises `NoAnswer` or `JetStreamError`, and leaves nothing behind then."""
     inbox = connection.new_inbox()
-    delivery = Delivery(after)
+    delivery = Delivery(after, inbox)
     consumer = Consumer(connection, delivery, await connection.subscribe(inbox, delivery.take))
     configuration: dict[str, Any] = {
         "name": consumer.name,

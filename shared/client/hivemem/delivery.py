@@ -1,15 +1,22 @@
 """What the server pushes for one feed, kept in order until it is read."""
 
 import asyncio
+import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
 from nats.aio.msg import Msg
 
+log = logging.getLogger("hivemem")
+
 BUFFERED_MESSAGES: Final = 65_536
 BUFFERED_BYTES: Final = 64 * 1024 * 1024
 """The server stops at 32 MB that flow control has not confirmed, so these are reached by very small changes alone."""
+
+ACKNOWLEDGEMENT: Final = "$JS.ACK."
+FLOW_CONTROL: Final = "$JS.FC."
+"""Messages with other reply subjects do not come from a stream, and get no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,8 @@ class FlowControl:
 class Delivery:
     """Takes the messages of one consumer. Whatever is not the next one in its count is refused, and `lost` says so."""
 
-    def __init__(self, after: int) -> None:
+    def __init__(self, after: int, inbox: str) -> None:
+        self._inbox = inbox
         self.received = after
         """The stream sequence of the last message that was taken."""
         self.jumped = False
@@ -49,9 +57,9 @@ class Delivery:
     def take(self, message: Msg) -> None:
         """Handle one message of the subscription, in the read loop."""
         self.heard = asyncio.get_running_loop().time()
-        headers = message.headers
-        if headers is not None and headers.get("Status") == "100":
-            self._control(message, headers)
+        # Stored messages arrive under their own subjects; only the server's statuses arrive under the inbox.
+        if message.subject == self._inbox:
+            self._control(message, message.headers or {})
         elif not self.lost:
             self._push(message)
         self.wake()
@@ -60,6 +68,9 @@ class Delivery:
         tokens = message.reply.split(".")
         # With a domain the reply subject has two tokens more in front.
         start = 5 if len(tokens) == 9 else 7
+        if not message.reply.startswith(ACKNOWLEDGEMENT) or len(tokens) < start + 4:
+            log.debug("message on %s ignored: no stream delivered it", message.subject)
+            return
         count = int(tokens[start + 1])
         full = len(self._items) >= BUFFERED_MESSAGES or self._bytes >= BUFFERED_BYTES
         if count != self._count + 1 or full:
@@ -75,11 +86,13 @@ class Delivery:
         self._items.append(Pushed(self.received, message.subject, message.data, int(tokens[start + 2])))
 
     def _control(self, message: Msg, headers: dict[str, str]) -> None:
-        if message.reply:
-            self._items.append(FlowControl(message.reply))
+        if headers.get("Status") != "100":
             return
-        if (stalled := headers.get("Nats-Consumer-Stalled")) is not None:
-            self._items.append(FlowControl(stalled))
+        for subject in (message.reply, headers.get("Nats-Consumer-Stalled", "")):
+            if subject.startswith(FLOW_CONTROL):
+                self._items.append(FlowControl(subject))
+        if message.reply:
+            return
         if int(headers.get("Nats-Last-Consumer", "0")) > self._count:
             self.lost = True
 

@@ -287,11 +287,15 @@ def connect(
 
     `url` is one NATS server or several, separated by commas; a user and a password may stand in it. `nats_options` are
     handed to nats-py as they are: `user_credentials`, `nkeys_seed`, `tls` and the like. The rest are the options of
-    every call, see `CallOptions`. Raises `Unavailable` where no server answers in time and `Forbidden` where it refuses
-    the credentials. Once connected, the client reconnects by itself for as long as it takes.
+    every call, see `CallOptions`. Raises `Unavailable` where no server answers in time, `Forbidden` where it refuses
+    the credentials and `InvalidRequest` where `url` is no address. Once connected, the client reconnects by itself for
+    as long as it takes.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:
             raise InvalidRequest(f"{name}: it may not be empty", field=name)
-    connection = Connection(url, inbox_prefix(tenant, agent), f"hivemem {agent}", nats_options or {})
+    try:
+        connection = Connection(url, inbox_prefix(tenant, agent), f"hivemem {agent}", nats_options or {})
+    except ValueError as error:
+        raise InvalidRequest(f"url: {error}", field="url") from None
     return Connecting(Hive(connection, tenant, agent, CallOptions(**options)), connect_timeout_seconds)

@@ -5,13 +5,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import orjson
+import structlog
+
+log = structlog.get_logger("hivemem.health")
 
 REQUEST_SECONDS: Final = 5.0
+PROBE_SECONDS: Final = 2.8
+"""How long a page waits for the workers; it is served within 3 s whatever hangs."""
 REQUEST_BYTES: Final = 8_192
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Unavailable"}
 
 Probe = Callable[[], Awaitable[dict[str, Any]]]
-"""What a worker knows of itself; `ready` says whether it can work."""
+"""What a worker knows of itself: `ready` says whether it can work, and `troubles` what keeps it from that."""
 
 
 class HealthServer:
@@ -52,6 +57,25 @@ class HealthServer:
         finally:
             writer.close()
 
+    async def _states(self) -> dict[str, dict[str, Any]]:
+        """What every worker says, side by side; one that does not answer in time is not ready."""
+        asked = {name: asyncio.create_task(self._state(probe)) for name, probe in self._probes.items()}
+        if asked:
+            await asyncio.wait(asked.values(), timeout=PROBE_SECONDS)
+        states: dict[str, dict[str, Any]] = {}
+        for name, task in asked.items():
+            if not task.done():
+                task.cancel()
+            states[name] = task.result() if task.done() else _silent(f"no answer within {PROBE_SECONDS} s")
+        return states
+
+    async def _state(self, probe: Probe) -> dict[str, Any]:
+        try:
+            return await probe()
+        except Exception as error:
+            log.exception("a worker could not be probed")
+            return _silent(f"it cannot be asked: {error!r}")
+
     async def _answer(self, line: str) -> tuple[int, dict[str, Any]]:
         parts = line.split(" ")
         if len(parts) != 3:
@@ -62,8 +86,13 @@ class HealthServer:
         if path == "/healthz":
             return 200, {"status": "ok"}
         if path in ("/readyz", "/status", "/"):
-            states = {name: await probe() for name, probe in self._probes.items()}
+            states = await self._states()
             ready = all(state["ready"] for state in states.values())
+            troubles = [f"{name}: {text}" for name, state in states.items() for text in state["troubles"]]
             code = 200 if ready or path != "/readyz" else 503
-            return code, {"ready": ready, "workers": states}
+            return code, {"ready": ready, "troubles": troubles, "workers": states}
         return 404, {"error": f"there is no {path}; try /healthz, /readyz or /status"}
+
+
+def _silent(trouble: str) -> dict[str, Any]:
+    return {"ready": False, "troubles": [trouble]}

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import pydantic
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from pydantic_settings import SettingsError as UnreadableSetting
 
+from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_runtime.bus.streams import StreamSettings
 
 CONFIG_VARIABLE = "HIVEMEM_CONFIG"
@@ -27,6 +28,10 @@ class SettingsError(Exception):
     """A setting that cannot be used; the text names it, its value and what is wanted."""
 
 
+def _checked_servers(urls: str) -> str:
+    return ",".join(server_list(urls))
+
+
 class WorkerSettings(BaseSettings):
     """What every worker reads. The environment goes before the file."""
 
@@ -34,7 +39,12 @@ class WorkerSettings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
     )
 
-    nats_url: str = Field(default="nats://127.0.0.1:4222", description="Where the bus is.")
+    nats_url: Annotated[str, AfterValidator(_checked_servers)] = Field(
+        default="nats://127.0.0.1:4222", description="The servers of the bus, separated by commas."
+    )
+    nats_monitor_url: str | None = Field(
+        default=None, description="The nats-server's monitoring, such as http://127.0.0.1:8222, where it has any."
+    )
     store: Literal["sqlite", "mongo"] = Field(default="sqlite", description="Where documents are kept.")
     data: Path = Field(default=Path("hivemem-data"), description="The folder of the SQLite files.")
     mongo_url: str = Field(
@@ -95,7 +105,11 @@ def load(kind: type[SettingsT], beside: Sequence[type[WorkerSettings]] = (), **g
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = PREFIX + "__".join(str(part) for part in first["loc"]).upper()
-        raise SettingsError(f"{name}={first.get('input')!r}: {first['msg']}") from error
+        value = first.get("input")
+        if isinstance(value, str) and "://" in value:
+            # The causes quote it whole, with its password.
+            raise SettingsError(f"{name}={shown_servers(value)!r}: {first['msg']}") from None
+        raise SettingsError(f"{name}={value!r}: {first['msg']}") from error
     finally:
         _OF_OTHERS.reset(token)
 

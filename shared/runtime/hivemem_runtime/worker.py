@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -15,24 +16,33 @@ from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime import logs, loop
 from hivemem_runtime.bus import connection
 from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.commands import Commands
 from hivemem_runtime.bus.connection import ServerTooOld
 from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.delivery import ignored
 from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.partitions import Partitions
 from hivemem_runtime.bus.reacting import Reaction
 from hivemem_runtime.bus.reactions import Reactions
 from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.stray_commands import StrayCommands
 from hivemem_runtime.bus.streams import StreamConflict, declare
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
+from hivemem_runtime.loops import Loop, foreign_cancellation
+from hivemem_runtime.server_monitor import ServerMonitor
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
 
 log = structlog.get_logger("hivemem.worker")
 
 PROBE_SECONDS: Final = 2.0
+"""How long a probe waits for the store and for JetStream; a store that takes longer is in trouble."""
+OVERDUE_SHARE: Final = 0.9
+WATCH_SECONDS: Final = 2.0
+"""Between two looks at the store, whoever asks for health."""
 START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -57,6 +67,8 @@ class Parts:
     leaving: "Sequence[Callable[[], None]]" = field(default=())
     """Called first of all when the worker stops: whoever keeps requests waiting lets them go, so that they need not be
     waited for."""
+    loops: Sequence[Loop] = field(default=())
+    """Of the background parts: a worker is not ready while one of them is in trouble."""
     closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
     """Awaited last of all when the worker is stopped, and not when a start has failed, which may be tried again: lets
     go of what was made before it and is made only once."""
@@ -71,9 +83,14 @@ class Worker:
         self._parts = parts
         self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._client: Client | None = None
+        self._reactions_client: Client | None = None
         self._probes: dict[str, Callable[[], dict[str, Any]]] = {}
         self._partitions: Partitions | None = None
-        self._ready = False
+        self._started = False
+        self._watch = Loop(f"{parts.service.contract.name}-watch", self._keep_watching)
+        self._checking: asyncio.Task[None] | None = None
+        self._checked_at = 0.0
+        self._store_trouble: str | None = None
         unbound = parts.service.unbound()
         if unbound:
             raise RuntimeError(f"service {self.name} does nothing for {unbound}")
@@ -88,10 +105,11 @@ class Worker:
             await self._start()
         except BaseException as error:
             await self._stop()
-            if isinstance(error, nats.errors.Error | JetStreamRefused) or _let_out(error):
+            if isinstance(error, nats.errors.Error | JetStreamRefused) or foreign_cancellation(error):
                 raise Unavailable(f"the bus failed while starting: {error!r}", retry_after_ms=1000) from error
             raise
-        self._ready = True
+        self._started = True
+        self._watch.start()
         log.info("worker started", service=self.name)
 
     async def _start(self) -> None:
@@ -100,6 +118,11 @@ class Worker:
         self._client = client
         self._stops.append(("connection", client.close))
         await declare(client, settings.streams)
+        if settings.nats_monitor_url is not None:
+            monitor = ServerMonitor(settings.nats_monitor_url)
+            monitor.start()
+            self._stops.append(("monitor", monitor.stop))
+            self._probes["server"] = monitor.status
         await parts.ledger.open()
         self._stops.append(("ledger", parts.ledger.close))
         self._parts.announcer.start(client, settings.streams)
@@ -118,16 +141,22 @@ class Worker:
         reactions = Reactions(self._settings.nats_url, service=self.name)
         for reaction in self._parts.reactions:
             reactions.add(reaction)
-        await reactions.start()
+        self._reactions_client = await reactions.start()
         self._stops.append(("reactions", reactions.stop))
         self._probes["reactions"] = reactions.status
 
     async def _start_commands(self, client: Client) -> None:
-        commands = Commands(self._parts.service, DeadLetters(client))
+        dead = DeadLetters(client)
+        commands = Commands(self._parts.service, dead)
         partitions = Partitions(client, self.name, commands.handle, partitions=self._settings.streams.partitions)
         await partitions.start()
         self._partitions = partitions
+        self._probes["commands"] = partitions.health
         self._stops.append(("commands", partitions.stop))
+        strays = StrayCommands(client, dead)
+        strays.start()
+        self._stops.append(("stray commands", strays.stop))
+        self._probes["stray commands"] = strays.status
 
     async def _start_requests(self, client: Client) -> None:
         requests = Requests(
@@ -147,7 +176,10 @@ class Worker:
         await self._stop()
 
     async def _stop(self) -> None:
-        self._ready = False
+        self._started = False
+        await self._watch.stop()
+        if self._checking is not None:
+            self._checking.cancel()
         for leave in self._parts.leaving:
             leave()
         while self._stops:
@@ -155,41 +187,97 @@ class Worker:
             try:
                 await stop()
             except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and not _let_out(error):
+                if isinstance(error, asyncio.CancelledError) and not foreign_cancellation(error):
                     raise
                 log.warning("part did not stop cleanly", part=name, service=self.name, exc_info=True)
         log.info("worker stopped", service=self.name)
 
     def _health(self) -> dict[str, Any]:
-        """What is known without asking anybody; stands in `$SRV.STATS` too."""
-        connected = self._client is not None and self._client.is_connected
+        """What is known without asking anybody; stands in `$SRV.STATS` too. Ready means that no part has trouble."""
+        wrong = self._trouble_of_connection()
+        parts = {name: _asked(probe) for name, probe in self._probes.items()}
+        troubles = [f"{name}: {part['trouble']}" for name, part in parts.items() if part.get("trouble")]
+        if not self._started:
+            troubles.append("worker: it has not started, or is stopping")
+        if wrong is not None:
+            troubles.append(f"connection: {wrong}")
+        store = self._trouble_of_store()
+        if store is not None:
+            troubles.append(f"store: {store}")
+        troubles += [f"background: {loop.trouble}" for loop in (*self._parts.loops, self._watch) if loop.trouble]
         return {
-            "ready": self._ready and connected,
-            "connected": connected,
+            "ready": not troubles,
+            "troubles": troubles,
+            "connected": wrong is None,
+            "ignored_messages": dict(ignored),
             "store": self._settings.store,
-            **{name: probe() for name, probe in self._probes.items()},
+            "store_ready": store is None,
+            **parts,
         }
 
+    def _trouble_of_connection(self) -> str | None:
+        """Return why a connection does not work, or None if all do."""
+        if self._client is None:
+            return "not connected"
+        wrong = connection.trouble(self._client)
+        if wrong is None and self._reactions_client is not None:
+            wrong = connection.trouble(self._reactions_client)
+        return wrong
+
     async def probe(self) -> dict[str, Any]:
-        """Health with the store asked."""
+        """Health with the store and JetStream asked, within `PROBE_SECONDS` whatever hangs."""
+        asked: set[asyncio.Task[Any]] = {self._check()}
+        status = None
+        if self._partitions is not None and self._client is not None and self._client.is_connected:
+            status = asyncio.create_task(self._partitions.status())
+            asked.add(status)
+        await asyncio.wait(asked, timeout=PROBE_SECONDS)
         health = self._health()
-        try:
-            async with asyncio.timeout(PROBE_SECONDS):
-                await self._parts.ledger.check()
-                health["store_ready"] = True
-                if self._partitions is not None and health["connected"]:
-                    health["commands"] = await self._partitions.status()
-        except (HiveError, TimeoutError) as error:
-            health["store_ready"] = False
-            health["store_error"] = str(error)
-        health["ready"] = health["ready"] and health["store_ready"]
+        if status is None:
+            return health
+        if status.done() and status.exception() is None:
+            health["commands"] = status.result()
+        else:
+            status.cancel()
         return health
 
+    async def _keep_watching(self) -> None:
+        while not self._watch.stopping.is_set():
+            await asyncio.wait({self._check()}, timeout=PROBE_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._watch.stopping.wait(), WATCH_SECONDS)
 
-def _let_out(error: BaseException) -> bool:
-    """Whether it is the cancellation of a task that is not ours: the NATS client lets out that of its own tasks."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() == 0
+    def _check(self) -> asyncio.Task[None]:
+        """One at a time: a store that hangs is not asked again before it answers."""
+        if self._checking is None or self._checking.done():
+            self._checked_at = now()
+            self._checking = asyncio.create_task(self._check_store(), name=f"hivemem-{self.name}-check")
+        return self._checking
+
+    async def _check_store(self) -> None:
+        try:
+            await self._parts.ledger.check()
+        except Exception as error:
+            if not isinstance(error, HiveError):
+                log.exception("the store could not be checked", service=self.name)
+            self._store_trouble = str(error) or repr(error)
+        else:
+            self._store_trouble = None
+
+    def _trouble_of_store(self) -> str | None:
+        waited = now() - self._checked_at
+        if self._checking is not None and not self._checking.done() and waited >= OVERDUE_SHARE * PROBE_SECONDS:
+            return f"a write has not been answered for {waited:.0f} s"
+        return self._store_trouble
+
+
+def _asked(probe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A part that cannot tell how it is must not keep the others from it."""
+    try:
+        return probe()
+    except Exception as error:
+        log.exception("a part could not be probed")
+        return {"trouble": f"it cannot be asked: {error!r}"}
 
 
 async def serve(settings: WorkerSettings, workers: Sequence[Worker]) -> None:

@@ -1,7 +1,6 @@
 """A disk that is full: said clearly, nothing broken, and it goes on when there is room again."""
 
 import resource
-import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import pytest
 
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.errors import Unavailable
+from hivemem_testing.disks import grow, small_disk
 from hivemem_testing.servers import packaged_minio
 from hivemem_testing.waiting import eventually
 
@@ -21,23 +21,6 @@ from .content import TENANT, UPLOAD, digest, everything, put, some_bytes, whole
 MEBIBYTE: Final = 1024 * 1024
 DISKS: Final = {"filesystem": 24, "minio": 96}
 SESSION: Final = "s1"
-
-
-def mount(place: Path, options: str) -> subprocess.CompletedProcess[str]:
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-@contextmanager
-def small_disk(place: Path, mebibytes: int) -> Generator[None]:
-    place.mkdir()
-    mounted = mount(place, f"size={mebibytes}m,mode=700")
-    if mounted.returncode:
-        pytest.skip(f"no small file system may be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @contextmanager
@@ -71,16 +54,13 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk]:
     kind: str = request.param
     place = tmp_path / "disk"
 
-    def grow() -> None:
-        assert mount(place, f"remount,size={2 * DISKS[kind]}m").returncode == 0
-
     with ExitStack() as stack:
         stack.enter_context(small_disk(place, DISKS[kind]))
         if kind == "filesystem":
             backend = filesystem(place / "root")
         else:
             backend = bucket(stack.enter_context(packaged_minio(place)).address, "test")
-        yield SmallDisk(backend, grow)
+        yield SmallDisk(backend, lambda: grow(place, 2 * DISKS[kind]))
 
 
 async def until_full(step: Callable[[], Awaitable[object]]) -> Unavailable:

@@ -23,22 +23,19 @@ STREAMS = {"HIVEMEM_STREAMS__DUPLICATE_WINDOW_SECONDS": str(DUPLICATE_WINDOW_SEC
 
 @contextmanager
 def fleet_on_three_nodes(directory: Path, workers: Sequence[Command]) -> Generator[tuple[Fleet, NatsCluster]]:
-    """NATS with three copies of each stream; workers on SQLite, each at a node of its own."""
+    """NATS with three copies of each stream; workers on SQLite."""
     with ExitStack() as stack:
         cluster = packaged_nats_cluster(directory)
         stack.callback(cluster.stop)
         settings = {
             **STREAMS,
+            "HIVEMEM_NATS_URL": cluster.url,
             "HIVEMEM_STREAMS__REPLICAS": str(MEMBERS),
             "HIVEMEM_STORE": "sqlite",
             "HIVEMEM_DATA": str(directory / "data"),
         }
         started = [
-            stack.enter_context(
-                one_worker(
-                    directory / f"worker{number}", command, {**settings, "HIVEMEM_NATS_URL": cluster.nodes[number].url}
-                )
-            )
+            stack.enter_context(one_worker(directory / f"worker{number}", command, settings))
             for number, command in enumerate(workers)
         ]
         _wait_until_ready(started)

@@ -24,6 +24,7 @@ from .load import Load
 from .verifier import Verifier
 
 FINDINGS_SHOWN: Final = 30
+LOG_LINES_SHOWN: Final = 15
 _WRITES: Final = 12
 """Acknowledged before each copy, before each cut, and after it."""
 _WRITES_SECONDS: Final = 60.0
@@ -59,7 +60,7 @@ async def run(fleet: Fleet, directory: Path, plan: Plan) -> None:
             if not findings and last:
                 await asyncio.sleep(SWEPT_SECONDS)  # a twin may come as late as this
                 findings = await verifier.verify()
-            assert not findings, _report(findings, done, followers, plan.seed)
+            assert not findings, _report(findings, done, followers, plan.seed, fleet.workers[0].log)
         errors = sum(len(follower.errors) for follower in followers)
         print(f"{journal.summary()}; {errors} FeedErrors", *done, sep="\n")  # noqa: T201 - shown with -s
 
@@ -74,9 +75,10 @@ def _wake(follower: Follower) -> None:
         follower.start()
 
 
-def _report(findings: list[str], done: list[str], followers: list[Follower], seed: int) -> str:
+def _report(findings: list[str], done: list[str], followers: list[Follower], seed: int, log: Path) -> str:
     heard = [f"reader {follower.name} heard: {error}" for follower in followers for error in follower.errors]
-    shown = "\n".join([*findings[:FINDINGS_SHOWN], *done, *heard])
+    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    shown = "\n".join([*findings[:FINDINGS_SHOWN], *done, *heard, *lines])
     return f"{len(findings)} findings with HIVEMEM_TEST_SEED={seed} after {len(done)} cuts:\n{shown}"
 
 
@@ -102,9 +104,11 @@ class Cutter:
             victim = self._choice.choice(kind.victims)
             what = await asyncio.to_thread(self._strike, kind, victim)
             await self._more_writes()
-        finally:
-            stopping = True
-            await writing
+        except BaseException:
+            writing.cancel()
+            raise
+        stopping = True
+        await writing
         copied = f", {how} {age:.2f} s before" if how else ""
         return f"{what}{copied}; {victim} {'stopped' if victim == 'in order' else 'killed'}"
 

@@ -1,4 +1,4 @@
-"""Whatever is killed, whenever: no update is lost where writers name the version that they have read."""
+"""Kills at any moment lose no update of writers that name the version they have read."""
 
 from collections.abc import Sequence
 from dataclasses import replace

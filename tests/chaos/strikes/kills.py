@@ -6,7 +6,7 @@ from hivemem_testing.process import ProcessServer, ServerFailedError
 
 
 async def kill(server: ProcessServer, down_seconds: float) -> list[str]:
-    """What was wrong with its start; a second one has to do."""
+    """Return the errors of its start. A failed start is tried once more."""
     await asyncio.to_thread(server.kill)
     await asyncio.sleep(down_seconds)
     try:

@@ -14,7 +14,7 @@ from .freezes import freeze
 from .kills import kill
 
 HEALTHY_SECONDS: Final = 60.0
-_DOWN_SECONDS: Final = 0.5
+_AWAY_SECONDS: Final = 1.0
 _FROZEN_SECONDS: Final = (0.2, 4.0)
 """The longest is longer than an election takes."""
 _BETWEEN_SECONDS: Final = 0.2
@@ -23,7 +23,7 @@ _DONE: Final = 20
 _POLL_SECONDS: Final = 0.02
 
 Victim = Callable[[random.Random], ProcessServer | None]
-"""Chooses a member; None while there is none that fits."""
+"""Chooses a member, or None while no member fits."""
 
 
 @dataclass
@@ -36,6 +36,8 @@ class Rolling:
     stopping: Callable[[], bool]
     done: Callable[[], int]
     step_down: Callable[[], str] | None = None
+    down_seconds: float = 0.5
+    """The mean time between a kill and the start."""
     strikes: Counter[str] = field(default_factory=Counter[str])
     findings: list[str] = field(default_factory=list[str])
     stalled: dict[str, float] = field(default_factory=dict[str, float])
@@ -65,7 +67,7 @@ class Rolling:
         server = await asyncio.to_thread(self.victim, choice)
         if server is None:
             return ""
-        self.findings += await kill(server, choice.expovariate(1 / _DOWN_SECONDS))
+        self.findings += await kill(server, choice.expovariate(1 / self.down_seconds))
         return "killed"
 
     async def _freeze(self, choice: random.Random) -> str:
@@ -100,3 +102,8 @@ class Rolling:
             if self.done() != last:
                 last, since = self.done(), time.monotonic()
             self._stall = max(self._stall, time.monotonic() - since)
+
+
+def away(server: ProcessServer, seed: int, stopping: Callable[[], bool], done: Callable[[], int]) -> Rolling:
+    """One server that a fleet can do without for a while: killed or frozen, for seconds each time."""
+    return Rolling(seed, lambda _: server, lambda: True, stopping, done, down_seconds=_AWAY_SECONDS)

@@ -68,7 +68,7 @@ class MongoReplicaSet:
         return f"mongodb://{hosts}/?replicaSet={REPLICA_SET}"
 
     def primary(self) -> ProcessServer | None:
-        """The member that takes writes; None while there is none, or two think they are."""
+        """The member that takes writes. None during an election, and while two members claim to be it."""
         found = [member for member in self.members if _hello(member).get("isWritablePrimary")]
         return found[0] if len(found) == 1 else None
 
@@ -79,7 +79,7 @@ class MongoReplicaSet:
         return primaries == 1 and all(state.get("isWritablePrimary") or state.get("secondary") for state in states)
 
     def step_down(self) -> str:
-        """The primary's name, or nothing where none could be told to."""
+        """Return the name of the primary that stepped down, or an empty string if the command failed."""
         primary = self.primary()
         if primary is None:
             return ""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.bus.feed_reading import FeedEnd
+from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_vectors.decisions.points import names_of, point_name
@@ -52,10 +52,10 @@ class Feed:
         self.ends = 10
         self.asked: list[str] = []
 
-    async def end(self) -> FeedEnd:
-        return FeedEnd(self.identity, self.ends)
+    async def end(self) -> FeedState:
+        return FeedState(self.identity, self.ends)
 
-    async def is_taken_up(self, tenant: str, prefix: str, end: FeedEnd) -> bool:
+    async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool:
         self.asked.append(prefix)
         return end.identity == self.identity and self.taken_up >= end.last_sequence
 

@@ -20,6 +20,7 @@ from hivemem_contracts.errors import HiveError, RevisionConflict
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.erasing import Announcements, erase_announced
 from hivemem_runtime.ledger.port import Head, Ledger, Write
+from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.artifacts")
 
@@ -59,24 +60,18 @@ class Clock:
         self._upload_seconds = upload_seconds
         self._gc_seconds = gc_seconds
         self._collected = time.monotonic()
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self.loop = Loop("artifacts-clock", self._run)
 
     async def start(self, client: Client) -> None:
         del client
-        self._stopping = False
-        self._task = asyncio.create_task(self._run(), name="hivemem-artifacts-clock")
+        self.loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
-            self._stopping = True
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.loop.stop()
 
     async def _run(self) -> None:
         await self._try("views", self._views.show_recent)
-        while not self._stopping:
+        while not self.loop.stopping.is_set():
             started = time.monotonic()
             await self.tick()
             rest = REST * (time.monotonic() - started)

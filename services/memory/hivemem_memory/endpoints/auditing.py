@@ -192,13 +192,13 @@ class Trail:
 
     async def _takes_up(self, tenant: str, deadline: float) -> bool:
         """Return whether the chain has every change of the tenant on the feed, waiting until a deadline."""
-        state = await self.feed.end()
+        state = await self.feed.state()
         last = await self.feed.last(f"hive.chg.{encode_token(tenant)}.{MEMORY.name}.>")
         while True:
             mark = await read_mark(self._ledger, tenant)
             if mark.through(state.identity) >= (0 if last is None else last.sequence):
                 # A chain that is ahead of the feed has linked messages that the feed lost since.
-                now = await self.feed.end()
+                now = await self.feed.state()
                 return mark.through(now.identity) <= now.last_sequence
             if asyncio.get_running_loop().time() >= deadline:
                 return False

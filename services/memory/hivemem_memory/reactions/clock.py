@@ -20,6 +20,7 @@ from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.memory")
 
@@ -40,25 +41,18 @@ class Clock:
         self._ledger = ledger
         self._eraser = eraser
         self._memory = int(request_memory_seconds * 1_000_000)
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+        self.loop = Loop("memory-clock", self._run)
 
     async def start(self, client: Client) -> None:
-        self._stopping.clear()
-        self._task = asyncio.create_task(self._run(), name="hivemem-clock")
+        self.loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
-            self._stopping.set()
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self.loop.stop()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         forgotten = loop.time()
-        while not self._stopping.is_set():
+        while not self.loop.stopping.is_set():
             began = loop.time()
             await self._everywhere(MEMORY, self.expire)
             await self._everywhere(ERASURE, self.resume)
@@ -67,7 +61,7 @@ class Clock:
                 await self._everywhere(ANSWER, self.forget)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(SECONDS, min(REST * (loop.time() - began), LONGEST_REST_SECONDS))):
-                    await self._stopping.wait()
+                    await self.loop.stopping.wait()
 
     async def _everywhere(self, entity: AnyEntity, act: Callable[[str], Awaitable[None]]) -> None:
         """For each tenant that has such things, a few at a time; one that fails keeps no other from its turn."""

@@ -11,6 +11,7 @@ import structlog
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.port import Committed, Ledger
+from hivemem_runtime.loops import Loop
 from hivemem_sessions.entities import SESSION
 
 log = structlog.get_logger("hivemem.sessions")
@@ -35,21 +36,15 @@ class Archiver:
         self._ledger = ledger
         self._keep = keep
         self._waiting: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue(WAITING)
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self.loop = Loop("archiver", self._run)
         ledger.on_commit(self._committed)
 
     async def start(self, client: Client) -> None:
         del client
-        self._stopping = False
-        self._task = asyncio.create_task(self._run(), name="hivemem-archiver")
+        self.loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
-            self._stopping = True
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.loop.stop()
 
     def _committed(self, records: Sequence[Committed]) -> None:
         for committed in records:
@@ -62,7 +57,7 @@ class Archiver:
                     self._waiting.put_nowait((committed.stamp.tenant, committed.stamp.id, position - self._keep))
 
     async def _run(self) -> None:
-        while not self._stopping:
+        while not self.loop.stopping.is_set():
             tenant, id, position = await self._waiting.get()
             try:
                 await self._freeze_through_position(tenant, id, position)

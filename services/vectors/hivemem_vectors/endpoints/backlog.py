@@ -7,7 +7,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedEnd, FeedReading
+from hivemem_runtime.bus.feed_reading import FeedReading, FeedState
 from hivemem_vectors.endpoints.catching_up import MEMORIES
 
 CHANGES_OF_MEMORIES: Final = "hive.chg.*.memory.>"
@@ -47,11 +47,11 @@ class Backlog:
             oldest = await feed.next(CHANGES_OF_MEMORIES, oldest.sequence)
         raise Unavailable("the feed has too many messages that are no changes", retry_after_ms=RETRY_AFTER_MS)
 
-    async def end(self) -> FeedEnd:
+    async def end(self) -> FeedState:
         """Return where the feed ends now."""
-        return await self._reading().end()
+        return await self._reading().state()
 
-    async def is_taken_up(self, tenant: str, prefix: str, end: FeedEnd) -> bool:
+    async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool:
         """Return whether the index has taken up every change below a prefix through an end of the feed.
         False if the feed has another identity by now."""
         feed = self._reading()

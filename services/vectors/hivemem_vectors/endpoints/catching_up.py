@@ -12,7 +12,7 @@ from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_contracts.vectors.operations import NAME
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedEnd, FeedReading, StoredChange
+from hivemem_runtime.bus.feed_reading import FeedReading, FeedState, StoredChange
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.endpoints.memories import Memories
@@ -117,12 +117,12 @@ class CatchingUp:
     async def _until_taken_up(self, waiter: Waiter) -> None:
         """Wait for every change that is on the feed now. A change of the feed's identity starts it over, because the
         sequences belong to other changes then."""
-        before: FeedEnd | None = None
-        state = await _patiently(waiter, self.feed.end)
+        before: FeedState | None = None
+        state = await _patiently(waiter, self.feed.state)
         while before is None or state.identity != before.identity:
             before = state
             await self._until_taken_up_through(waiter, state.last_sequence)
-            state = await _patiently(waiter, self.feed.end)
+            state = await _patiently(waiter, self.feed.state)
 
     async def _until_taken_up_through(self, waiter: Waiter, end: int) -> None:
         for consumer, subject in _subjects(waiter.tenant, waiter.prefix):

@@ -14,6 +14,7 @@ from hivemem_contracts.errors import HiveError
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Ledger
+from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.vectors")
 
@@ -31,28 +32,21 @@ class Clock:
         self._name = name
         self._step = step
         self._seconds = seconds
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+        self.loop = Loop(name, self._run)
         self._woken = asyncio.Event()
 
     async def start(self, client: Client) -> None:
         del client
-        self._stopping.clear()
-        self._task = asyncio.create_task(self._run(), name=f"hivemem-{self._name}")
+        self.loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
-            self._stopping.set()
-            self._woken.set()
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        self._woken.set()
+        await self.loop.stop()
 
     @property
     def is_stopping(self) -> bool:
         """A step that takes long looks here."""
-        return self._stopping.is_set()
+        return self.loop.stopping.is_set()
 
     def wake(self) -> None:
         """Do the next step at once."""
@@ -60,7 +54,7 @@ class Clock:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        while not self._stopping.is_set():
+        while not self.loop.stopping.is_set():
             began = loop.time()
             try:
                 await self._step()

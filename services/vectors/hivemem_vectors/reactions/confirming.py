@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from hivemem_contracts.errors import NotFound
-from hivemem_runtime.bus.feed_reading import FeedEnd
+from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Write
 from hivemem_vectors.adapters.breaker import Breaker
@@ -34,9 +34,9 @@ class Erasures(Protocol):
 
 
 class Feed(Protocol):
-    async def end(self) -> FeedEnd: ...
+    async def end(self) -> FeedState: ...
 
-    async def is_taken_up(self, tenant: str, prefix: str, end: FeedEnd) -> bool: ...
+    async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool: ...
 
 
 class Confirming(Clock):
@@ -63,7 +63,7 @@ class Confirming(Clock):
         self._erasures = erasures
         self._feed = feed
         self._collection = collection
-        self._ends: OrderedDict[tuple[str, str], FeedEnd] = OrderedDict()
+        self._ends: OrderedDict[tuple[str, str], FeedState] = OrderedDict()
         """By tenant and receipt: where the feed ended when the erasure was known to be done."""
 
     async def step(self) -> None:

@@ -71,3 +71,5 @@ class Warming:
             await load()
         except HiveError as error:
             log.warning("the embedder cannot be used yet", error=str(error))
+        except Exception:
+            log.exception("the embedder could not be loaded")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -10,7 +10,7 @@ import orjson
 from nats.aio.msg import Msg
 
 from hivemem.cli.settings import Settings
-from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream, shown_url
+from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream
 from hivemem.hive import Hive, connect
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError
@@ -26,6 +26,17 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     CHANGES: {"subjects": ["hive.chg.>"], "retention": "limits", "storage": "file"},
     DEAD: {"subjects": ["hive.dead.>"], "retention": "limits", "storage": "file", "allow_direct": True},
 }
+ADVICE: Final = {
+    "store": "see that it runs and its disk has room; the worker goes on by itself then",
+    "connection": "see that the nats-server runs and can be reached from the worker",
+    "commands": "the worker's log names the command that fails, and why",
+    "announcer": "see that the nats-server stores messages: its log, its disk, `nats stream info CHANGES`",
+    "reactions": "see that the nats-server runs; restart the worker if this does not pass",
+    "server": "free space on the nats-server's disk, then restart it",
+    "background": "its log says why; restart the worker if this does not pass",
+    "worker": "wait until it has started, or see its log",
+}
+"""What to do about a trouble, by the part that has it."""
 START_WORKERS: Final = "start the workers, or `hivemem up`: they make it"
 
 Outcome = Literal["ok", "warning", "failed"]
@@ -77,8 +88,8 @@ async def _server(connection: Connection) -> Check:
     try:
         seconds = await connection.client.rtt(timeout=2)
     except Exception as error:  # whatever nats-py makes of a lost connection, it is one
-        return Check("server", "failed", f"{shown_url(connection.url)} does not answer: {error!r}", "look at its log")
-    return Check("server", "ok", f"{shown_url(connection.url)}, {seconds * 1_000:.1f} ms away")
+        return Check("server", "failed", f"{connection.shown_url} does not answer: {error!r}", "look at its log")
+    return Check("server", "ok", f"{connection.shown_url}, {seconds * 1_000:.1f} ms away")
 
 
 def _version(connection: Connection) -> Check:
@@ -147,8 +158,8 @@ async def _services(connection: Connection) -> list[Check]:
         mixed = len(versions) > 1
         advice = "bring all of them to the same version" if mixed else ""
         checks.append(Check(label, "warning" if mixed else "ok", detail, advice))
-        checks += [_unready(contract.name, worker) for worker in mine if not _ready(worker)]
-    return checks
+        checks += [check for worker in mine for check in _troubles(contract.name, worker)]
+    return [*checks, _durability(workers)]
 
 
 def _health(worker: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,13 +171,42 @@ def _health(worker: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _ready(worker: Mapping[str, Any]) -> bool:
-    return _health(worker).get("ready") is not False
+def _troubles(service: str, worker: Mapping[str, Any]) -> list[Check]:
+    """A line for each trouble of a worker, `<part>: <text>` each."""
+    health = _health(worker)
+    if health.get("ready") is not False:
+        return []
+    troubles = cast("list[str]", health.get("troubles") or [orjson.dumps(health, default=str).decode()])
+    return [
+        Check(
+            f"worker {service}",
+            "failed",
+            f"{worker.get('id')} is not ready: {trouble}",
+            ADVICE.get(trouble.partition(":")[0], "its log says why"),
+        )
+        for trouble in troubles
+    ]
 
 
-def _unready(service: str, worker: Mapping[str, Any]) -> Check:
-    found = orjson.dumps(_health(worker), default=str).decode()
-    return Check(f"worker {service}", "failed", f"{worker.get('id')} is not ready: {found}", "its log says why")
+def _durability(workers: Sequence[Mapping[str, Any]]) -> Check:
+    """What a power cut may take of acknowledged messages, by what the workers know of their nats-server."""
+    servers = [cast("dict[str, Any]", _health(worker).get("server") or {}) for worker in workers]
+    syncs = sorted({str(server["sync"]) for server in servers if server.get("sync")})
+    if not syncs:
+        return Check(
+            "durability",
+            "ok",
+            "unknown: no worker knows the server's monitoring, so a power cut may take acknowledged messages",
+            "set HIVEMEM_NATS_MONITOR_URL of the workers",
+        )
+    if syncs == ["always"]:
+        return Check("durability", "ok", "the server syncs each message to the disk before it acknowledges it")
+    return Check(
+        "durability",
+        "warning",
+        f"the server syncs to the disk every {', '.join(syncs)}: a power cut takes what it acknowledged since then",
+        "set `sync_interval: always` in the `jetstream` part of its configuration",
+    )
 
 
 async def _round_trip(hive: Hive) -> Check:

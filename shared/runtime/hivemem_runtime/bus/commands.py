@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
 from hivemem_contracts.streams import DEAD_MESSAGE_ID, MESSAGE_ID
-from hivemem_contracts.subjects import decode_token, sender_of
+from hivemem_contracts.subjects import dead_subject_of, decode_token, sender_of
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.service import Call, Service
@@ -90,6 +90,8 @@ class Commands:
             return None
         call: Call | None = None
         body: BaseModel | bytes = message.data
+        if message.fatal:
+            return _Step(message, failed=Internal("no worker survived it"), last=True, body=body)
         try:
             call = self._call(message)
             body = self._service.decode(call, message.data)
@@ -113,6 +115,8 @@ class Commands:
 
     def _call(self, message: DurableMessage) -> Call:
         """Who asks for what, by the stored subject. Raises `InvalidRequest`."""
+        if not message.readable:
+            raise InvalidRequest("headers: they are no header block of NATS", field="headers")
         tokens = message.subject.split(".")
         if len(tokens) != STORED_TOKENS:
             raise InvalidRequest(f"subject: {message.subject!r} is no command", field="subject")
@@ -204,7 +208,7 @@ def message_id(message: DurableMessage) -> str:
 def dead_letter(message: DurableMessage, reason: HiveError) -> DeadLetter:
     tokens = message.subject.split(".")
     return DeadLetter(
-        subject=".".join(["hive", "dead", *tokens[3:7]]),
+        subject=dead_subject_of(tokens[3:7]),
         data=message.data,
         error=reason,
         original_subject=".".join([*tokens[:2], *tokens[3:]]),

@@ -26,6 +26,8 @@ TIMEOUT_SECONDS: Final = 2.0
 AT_ONCE: Final = 64
 TEXT_CHARACTERS: Final = 256
 ERROR_BYTES: Final = 8_192
+ID_CHARACTERS: Final = 1_024
+"""A stream takes at most 64 KiB of headers, and an id alone may have had that much."""
 HEADERS_SPARE_BYTES: Final = 128
 
 
@@ -83,7 +85,7 @@ def _headers(letter: DeadLetter) -> dict[str, str]:
         TEXT_HEADER: _one_line(letter.error.detail),
         DEAD_ERROR: _error_json(letter.error),
         DEAD_SUBJECT: letter.original_subject,
-        DEAD_MESSAGE_ID: letter.original_id,
+        DEAD_MESSAGE_ID: letter.original_id[:ID_CHARACTERS],
         DEAD_AT: format_time(datetime.now(UTC)),
     }
     if letter.traceparent:

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from hivemem_contracts.changes import Change
-from hivemem_runtime.bus.feed_keeper import FeedState, Loss
+from hivemem_runtime.bus.feed_keeper import Loss, StreamState
 from hivemem_runtime.bus.feed_places import ledger_of, version_of
 from hivemem_runtime.bus.feed_pull import reader
 from hivemem_runtime.ledger.entity import AnyEntity
@@ -20,12 +20,12 @@ from hivemem_runtime.ledger.port import FeedMark, Ledger
 
 BATCH: Final = 500
 MESSAGES: Final = 20_000
-"""At most this many messages behind the mark are read: more than a second of changes. An older ledger lacks the first."""
+"""At most this many messages behind the mark are read: more than a second of changes."""
 WAIT_SECONDS: Final = 2.0
 
 
 async def changes_ahead(
-    client: Client, ledger: Ledger, entities: Iterable[AnyEntity], key: bytes, mark: FeedMark, state: FeedState
+    client: Client, ledger: Ledger, entities: Iterable[AnyEntity], key: bytes, mark: FeedMark, state: StreamState
 ) -> Loss | None:
     """Return a loss if the feed has a version behind `mark` that the ledger it came from does not have."""
     told = {name: (entity, locate) for entity in entities for name, locate in entity.told_as.items()}

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.feed_ahead import changes_ahead
-from hivemem_runtime.bus.feed_keeper import FeedKeeper, FeedState, Loss
+from hivemem_runtime.bus.feed_keeper import FeedKeeper, Loss, StreamState
 from hivemem_runtime.bus.feed_scrub import scrub
 from hivemem_runtime.bus.publisher import Signer
 from hivemem_runtime.bus.streams import StreamSettings
@@ -108,7 +108,7 @@ class FeedGuard:
             self._scrub_of = state.created
         return loss is not None
 
-    async def _mend(self, keeper: FeedKeeper, state: FeedState, loss: Loss, marks: Sequence[FeedMark]) -> None:
+    async def _mend(self, keeper: FeedKeeper, state: StreamState, loss: Loss, marks: Sequence[FeedMark]) -> None:
         """Have everything announced again that the feed may have lost; what it still holds is left out on the way."""
         log.error("the feed lost changes, they are announced again", reason=loss.reason, anew=loss.anew)
         self.losses = [*self.losses, loss.reason][-LOSSES_SHOWN:]
@@ -120,7 +120,7 @@ class FeedGuard:
         self._mark = FeedMark(state.created, state.epoch, 0, "", begins, marks[0].ledger if marks else _new_name())
         await self._ledger.announce_again(self._mark)
 
-    def _scrubbed(self, state: FeedState) -> Loss | None:
+    def _scrubbed(self, state: StreamState) -> Loss | None:
         if self._scrub is None or not self._scrub.done():
             return None
         task, self._scrub = self._scrub, None

@@ -37,7 +37,7 @@ _NO_MESSAGE: Final = 10037
 _ADVISORIES: Final = f"$JS.EVENT.ADVISORY.STREAM.*.{CHANGES}"
 
 
-class FeedState(NamedTuple):
+class StreamState(NamedTuple):
     """The stream: when it was created, its epoch, its oldest and newest message, how many are missing in between."""
 
     created: str
@@ -53,7 +53,7 @@ class FeedState(NamedTuple):
         return self.last < self.first
 
     @classmethod
-    def of(cls, info: dict[str, Any]) -> "FeedState":
+    def of(cls, info: dict[str, Any]) -> "StreamState":
         state, metadata = info["state"], info["config"].get("metadata") or {}
         messages, last = int(state["messages"]), int(state["last_seq"])
         return cls(
@@ -111,27 +111,27 @@ class FeedKeeper:
         self._claimed = server
         return claimed
 
-    async def state(self) -> FeedState:
+    async def state(self) -> StreamState:
         """Return the stream as it is, made anew where it is gone. Raises `Unavailable`."""
         try:
-            return FeedState.of(await self._info())
+            return StreamState.of(await self._info())
         except JetStreamRefused as error:
             if error.code != STREAM_NOT_FOUND:
                 raise
         metadata = self._metadata(1, 0)
         await streams.declare(self._client, self._settings, feed=metadata)
-        state = FeedState.of(await self._info())
+        state = StreamState.of(await self._info())
         if state.epoch == metadata[FEED_EPOCH] and state.last:
             # The server found old blocks whose description was damaged; only a stream that was deleted stays as made.
             await ask(self._client, f"STREAM.DELETE.{CHANGES}")
             await streams.declare(self._client, self._settings, feed=metadata)
-            state = FeedState.of(await self._info())
+            state = StreamState.of(await self._info())
         return state
 
     async def learn_key(self) -> None:
         self.key = await fleet_key(self._client, self.key or None)
 
-    async def loss(self, state: FeedState, marks: Sequence[FeedMark]) -> Loss | None:
+    async def loss(self, state: StreamState, marks: Sequence[FeedMark]) -> Loss | None:
         """Return what is wrong with the stream, as seen from what a ledger knows to have been told."""
         if state.missing:
             return Loss(f"{state.missing} messages are missing in its middle", anew=True)
@@ -152,13 +152,13 @@ class FeedKeeper:
         renew = behind < 0 or (behind == 0 and newest.stream != state.created)
         return Loss(f"its epoch is {state.epoch or 'none'}, and was {newest.epoch or 'none'}", renew=renew)
 
-    async def _is_another(self, state: FeedState, mark: FeedMark) -> bool:
+    async def _is_another(self, state: StreamState, mark: FeedMark) -> bool:
         """Return whether another message is stored at the mark. A message that retention removed proves nothing."""
         if mark.sequence < state.first:
             return False
         return (await self._headers_at(mark.sequence)).get(FEED_ID) != mark.message
 
-    async def begin_epoch(self, state: FeedState, marks: Sequence[FeedMark]) -> FeedState:
+    async def begin_epoch(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
         """Have the stream go on in an epoch that no mark has seen."""
         known = max((mark.epoch_number for mark in marks), default=0)
         current = epoch_number(state.epoch)
@@ -167,7 +167,7 @@ class FeedKeeper:
         await ask(self._client, f"STREAM.UPDATE.{CHANGES}", config)
         return await self.state()
 
-    async def make_anew(self, state: FeedState, marks: Sequence[FeedMark]) -> FeedState:
+    async def make_anew(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
         """Delete the stream and create it in a later epoch, unless another worker has done so meanwhile."""
         now = await self.state()
         if now.created != state.created:
@@ -179,7 +179,7 @@ class FeedKeeper:
         await streams.declare(self._client, self._settings, feed=self._metadata(number, begins))
         return await self.state()
 
-    async def begins(self, state: FeedState) -> int:
+    async def begins(self, state: StreamState) -> int:
         """Return a moment before which nothing has to be announced again, because it has left the feed by age or size.
 
         It is a while before the oldest change that is left was committed: announcing keeps no order across keys."""

@@ -32,6 +32,7 @@ all workers together, as may be."""
 PAUSE_SECONDS: Final = 0.5
 INACTIVE_SECONDS: Final = 10
 NOTHING_NOW: Final = ("404", "408")
+READER: Final = "feed"
 
 
 class FeedPull(JetStreamContext.PullSubscription):
@@ -60,7 +61,8 @@ class FeedPull(JetStreamContext.PullSubscription):
         try:
             at_once = await self._pull(found, batch, None)
             waited = not at_once and await self._pull(found, 1, timeout or ANSWER_SECONDS)
-            if waited and parse_delivery(found[-1]).pending:
+            newest = parse_delivery(found[-1], READER) if waited else None
+            if newest is not None and newest.pending:
                 await self._pull(found, batch - 1, None)
         except nats.errors.Error:
             await self._start_anew()
@@ -111,6 +113,9 @@ class FeedPull(JetStreamContext.PullSubscription):
         self._subscription = await subscribe(self._client, self._inbox, self._receive, unlimited=True)
 
     async def _receive(self, message: Msg) -> None:
+        # Stored messages arrive under their own subjects; only the server's statuses arrive under the inbox.
+        if message.subject != self._inbox and parse_delivery(message, READER) is None:
+            return
         self._came.append(message)
         self._more.set()
 

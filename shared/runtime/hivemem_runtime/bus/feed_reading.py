@@ -22,7 +22,7 @@ NO_MESSAGE: Final = 10037
 RETRY_AFTER_MS: Final = 1_000
 
 
-class FeedEnd(NamedTuple):
+class FeedState(NamedTuple):
     """The identity is the stream's creation time and epoch. A sequence of another identity names another message."""
 
     identity: str
@@ -30,16 +30,16 @@ class FeedEnd(NamedTuple):
 
 
 class StoredChange(NamedTuple):
-    """A message in the stream. `stored_at` is in microseconds since 1970; `foreign` if no worker wrote it."""
+    """A message in the stream. `stored_at` is in microseconds since 1970."""
 
     sequence: int
     data: bytes
     stored_at: int
-    foreign: bool
+    signed: bool = True
 
     def change(self) -> Change | None:
         """Return the change in the message, or None if it holds no change that a worker wrote."""
-        if self.foreign:
+        if not self.signed:
             log.warning("a message on the feed is from no worker", sequence=self.sequence)
             return None
         try:
@@ -56,19 +56,18 @@ class FeedReading:
         self._client = client
         self._key: bytes | None = None
 
-    async def end(self) -> FeedEnd:
+    async def state(self) -> FeedState:
         info = await self._ask(f"STREAM.INFO.{CHANGES}")
-        metadata: dict[str, Any] = info["config"].get("metadata") or {}
-        epoch = metadata.get(FEED_EPOCH)
-        identity = f"{info['created']}/{epoch}" if epoch else str(info["created"])
-        return FeedEnd(identity, int(info["state"]["last_seq"]))
+        epoch = info["config"].get("metadata", {}).get(FEED_EPOCH)
+        identity = info["created"] if epoch is None else f"{info['created']}/{epoch}"
+        return FeedState(identity, int(info["state"]["last_seq"]))
 
     async def identity(self) -> str:
-        return (await self.end()).identity
+        return (await self.state()).identity
 
     async def last_sequence(self) -> int:
         """Of the newest message, whatever its subject."""
-        return (await self.end()).last_sequence
+        return (await self.state()).last_sequence
 
     async def holds(self, sequence: int, stored_at: int) -> bool:
         """Return whether this is still the message of its sequence, and so are the ones before it: it is in the stream,
@@ -109,12 +108,14 @@ class FeedReading:
         answer = await self._ask(f"STREAM.MSG.GET.{CHANGES}", wanted, unless=NO_MESSAGE)
         if not answer:
             return None
-        if self._key is None:
-            self._key = await fleet_key(self._client)
         message = message_of(answer)
         stored_at = microseconds_from_time(datetime.fromisoformat(answer["message"]["time"]))
-        foreign = version_of(self._key, message.subject, message.headers, message.data) is None
-        return StoredChange(message.sequence, message.data, stored_at, foreign)
+        if self._key is None:
+            self._key = await fleet_key(self._client)
+        signed = version_of(self._key, message.subject, message.headers, message.data) is not None
+        if not signed:
+            self._key = None  # it may be another one by now
+        return StoredChange(message.sequence, message.data, stored_at, signed)
 
     async def _ask(
         self, subject: str, body: Mapping[str, str | int] | None = None, *, unless: int | None = None

@@ -63,7 +63,10 @@ async def _read_through(client: Client, pull: FeedPull, created: str) -> str | N
         except TimeoutError:
             batch = []
         for message in batch:
-            sequence = parse_delivery(message).sequence
+            delivered = parse_delivery(message, "scrub")
+            if delivered is None:
+                continue
+            sequence = delivered.sequence
             if sequence != reached + 1 and await _damaged(client, created, reached, sequence):
                 return f"the messages from {reached + 1} to {sequence - 1} cannot be read"
             reached = sequence

@@ -9,7 +9,7 @@ import orjson
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.bus.wire import parse_header_lines
+from hivemem_contracts.frames import parse_headers
 
 API: Final = "$JS.API"
 NANOSECONDS: Final = 1_000_000_000
@@ -37,7 +37,7 @@ class StoredMessage(NamedTuple):
 def message_of(answer: Mapping[str, Any]) -> StoredMessage:
     """Return the message in an answer to `STREAM.MSG.GET`, whatever stands in its headers."""
     message = answer["message"]
-    headers = parse_header_lines(base64.b64decode(message.get("hdrs", "")))
+    headers = parse_headers(base64.b64decode(message.get("hdrs", "")))
     return StoredMessage(
         int(message["seq"]), str(message["subject"]), headers, base64.b64decode(message.get("data", ""))
     )

@@ -22,11 +22,15 @@ from hivemem_contracts.streams import MEMBERS
 from hivemem_runtime.bus import jetstream
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.bus")
 
 TTL_SECONDS: Final = 3
 MEMBERS_MAXIMUM: Final = 1_000
+NAME_CHARACTERS: Final = 64
+SHOWN: Final = 100
+UNSAID_SECONDS: Final = 6.0
 END_OF_LIST: Final = ("204", "404")
 
 
@@ -65,7 +69,8 @@ class Members:
         self._present = False
         self._listeners: list[Callable[[], None]] = []
         self._subscription: Subscription | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop(f"{service}-member", self._live)
+        self._said_at = 0.0
         self._body = orjson.dumps({"host": socket.gethostname(), "pid": os.getpid()})
 
     @property
@@ -85,17 +90,13 @@ class Members:
         await self._list()
         await self._say()
         self._present = True
-        self._task = asyncio.create_task(self._live(), name="hivemem-member")
+        self._loop.start()
         self._changed()
 
     async def leave(self) -> None:
         """Say goodbye, so that the others need not wait for the silence."""
-        # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
         self._present = False
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await self._loop.stop()
         with suppress(Unavailable):
             await self._say(goodbye=True)
         if self._subscription is not None:
@@ -103,7 +104,11 @@ class Members:
                 await self._subscription.unsubscribe()
 
     def status(self) -> dict[str, Any]:
-        return {"member": self.name, "living": list(self.living)}
+        unsaid = now() - self._said_at
+        late = f"membership was last confirmed {unsaid:.0f} s ago" if unsaid > UNSAID_SECONDS else None
+        found: dict[str, Any] = {"member": self.name, "living": list(self.living)[:SHOWN]}
+        trouble = self._loop.trouble or (late if self._present else None)
+        return found | {"trouble": trouble} if trouble else found
 
     async def _live(self) -> None:
         tick = self._ttl_seconds / 6
@@ -144,6 +149,7 @@ class Members:
         body = b"" if goodbye else self._body
         timeout = self._ttl_seconds / 3
         await jetstream.publish(self._client, f"{self._prefix}.{self.name}", body, headers, timeout_seconds=timeout)
+        self._said_at = now()
 
     async def _list(self) -> None:
         """The members that are there already, by one direct read; who is missed is heard within a beat."""
@@ -155,10 +161,11 @@ class Members:
             for _ in range(MEMBERS_MAXIMUM):
                 message = await subscription.next_msg(timeout=self._ttl_seconds)
                 headers = message.headers or {}
-                if headers.get("Status") in END_OF_LIST:
-                    return
-                if "Nats-Subject" in headers and "Status" not in headers:
+                # The server adds this to stored messages, whose publishers may have written a status.
+                if "Nats-Subject" in headers:
                     self._note(headers["Nats-Subject"], headers)
+                elif headers.get("Status") in END_OF_LIST:
+                    return
         except (TimeoutError, nats.errors.Error) as error:
             raise Unavailable(f"the bucket {MEMBERS} cannot be read: {error!r}", retry_after_ms=1000) from error
         finally:
@@ -171,7 +178,7 @@ class Members:
     def _note(self, subject: str, headers: dict[str, str]) -> bool:
         """Take note of one entry of the bucket; whether that changed who is alive."""
         member = subject.rpartition(".")[2]
-        if member == self.name:
+        if member == self.name or len(member) > NAME_CHARACTERS:
             return False
         if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
             return self._until.pop(member, None) is not None

@@ -1,4 +1,7 @@
-"""Pulling from a pinned consumer: one client at a time gets messages, and notices when it is not the one any more."""
+"""Pulling from a pinned consumer: one client at a time gets messages, and notices when it is not the one any more.
+
+The server writes the pin at the end of a message's header block, which may hold any bytes of its publisher.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,13 +15,18 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from hivemem_contracts.frames import Headers
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
 from hivemem_runtime.bus.jetstream import API, NANOSECONDS
 from hivemem_runtime.bus.subscriptions import subscribe
 
 GROUP: Final = "workers"
-PIN_HEADER: Final = "Nats-Pin-Id"
+READER: Final = "commands"
+_PIN: Final = b"Nats-Pin-Id: "
+_LINE: Final = b"\r\n"
+_BLANK: Final = b"\r\n\r\n"
+_VERSION: Final = b"NATS/1.0\r\n"
 SAFE_SHARE: Final = 0.9
 """Of the pin's lifetime: what is not begun by then is left to the next owner."""
 PULL_BYTES: Final = 4 * 1024 * 1024
@@ -98,8 +106,8 @@ class Session:
                 await self._subscription.unsubscribe()
             self._subscription = None
 
-    async def take(self) -> list[DurableMessage]:
-        """The next messages in order, at most a batch; none once the pin may be gone."""
+    async def take(self, limit: int = 1) -> list[DurableMessage]:
+        """The next messages in order, at most `limit`; none once the pin may be gone."""
         at = now()
         if self.lost is None:
             if self.valid_until is not None and at >= self.valid_until:
@@ -108,7 +116,7 @@ class Session:
                 self.lost = "the server is silent"
         if self.lost is not None:
             return []
-        count = min(len(self._waiting), self._settings.batch)
+        count = min(len(self._waiting), limit)
         taken = [self._waiting.popleft() for _ in range(count)]
         await self._pull_if_room()
         return taken
@@ -144,10 +152,11 @@ class Session:
         await self._pull_if_room()
 
     def _receive_message(self, message: Msg) -> None:
+        parsed = parse_delivery(message, READER)
+        if parsed is None:
+            return
         self._renewed()
-        delivered = parse_delivery(message)
-        # The server adds its own behind those of the publisher, and the last one of a name is the one that counts.
-        pin = delivered.headers.get(PIN_HEADER)
+        pin, delivered = _separate_pin(parsed)
         if self.pin is None:
             self.pin = pin
             self._asked = 0
@@ -190,3 +199,18 @@ class Session:
         self.lost = reason
         self._waiting.clear()
         self._wake()
+
+
+def _separate_pin(message: DurableMessage) -> tuple[str | None, DurableMessage]:
+    """Return the pin and the message, which is marked and loses its headers if its publisher's block is invalid.
+
+    The server replaces the last two bytes of that block by the line of the pin and a blank line. The pin can therefore
+    be read from the end, whatever the block holds.
+    """
+    block = message.headers.block if isinstance(message.headers, Headers) else b""
+    published, found, pin = block.rpartition(_PIN)
+    if not found or not pin.endswith(_BLANK):
+        return None, message
+    if not published.startswith(_VERSION) or not published.endswith(_LINE) or _BLANK in published:
+        message = message._replace(headers={}, readable=False)
+    return pin.removesuffix(_BLANK).decode("ascii", "replace"), message

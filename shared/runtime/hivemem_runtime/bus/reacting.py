@@ -228,9 +228,13 @@ class Reacting:
 
     def _letter(self, item: _Item, reason: HiveError) -> DeadLetter:
         delivered, received = item.delivered, item.received
-        tenant, actor = (received.change.tenant, received.change.actor) if received else (UNKNOWN, UNKNOWN)
+        name = f"reaction-{self.reaction.name}"
+        subject = dead_subject(UNKNOWN, UNKNOWN, self._service, name)
+        if received is not None:
+            with suppress(HiveError):  # the names of a forged change may be too long for a subject
+                subject = dead_subject(received.change.tenant, received.change.actor, self._service, name)
         return DeadLetter(
-            subject=dead_subject(tenant, actor, self._service, f"reaction-{self.reaction.name}"),
+            subject=subject,
             data=delivered.data,
             error=reason,
             original_subject=delivered.subject,
@@ -248,7 +252,8 @@ class Reacting:
                     await item.message.in_progress()
 
     def _item(self, message: Msg) -> _Item:
-        delivered = parse_delivery(message)
+        delivered = parse_delivery(message, "reactions")
+        assert delivered is not None, "a message that the stream did not deliver is not pulled"
         if version_of(self.key, delivered.subject, delivered.headers, delivered.data) is None:
             return _Item(message, delivered, None, foreign=True)
         try:

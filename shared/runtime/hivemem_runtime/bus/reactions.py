@@ -14,20 +14,23 @@ from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
+from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.feed_keeper import FeedState
+from hivemem_runtime.bus.feed_keeper import StreamState
 from hivemem_runtime.bus.feed_pull import FeedContext
 from hivemem_runtime.bus.fleet_key import fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
 from hivemem_runtime.bus.reacting import Reacting, Reaction
+from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.reactions")
 
 WAIT_SECONDS: Final = 5.0
 """How long one request waits for the next change."""
 ACK_WAIT_SECONDS: Final = 30.0
-UPKEEP_SECONDS: Final = 5.0
+UPKEEP_SECONDS: Final = 2.0
+SILENT_SECONDS: Final = 7.0
 GRACE_SECONDS: Final = 10.0
 DEFAULT_INBOX: Final = "_INBOX"
 CONSUMER_NOT_FOUND: Final = 10014
@@ -74,9 +77,11 @@ class Reactions:
         self._broker = _Broker(url, f"{service} reactions", self._options)
         self._reactions: list[Reaction] = []
         self._at_work: list[Reacting] = []
+        self._subscribers: dict[str, Any] = {}
         self._lags: dict[str, int | None] = {}
-        self._upkeep: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+        self._client: Client | None = None
+        self._upkeep = Loop(f"{service}-reactions", self._keep_up)
+        self._answered_at = 0.0
 
     def add(self, reaction: Reaction) -> None:
         """Before `start`."""
@@ -84,8 +89,8 @@ class Reactions:
             raise ValueError(f"reaction {reaction.name} is added twice")
         self._reactions.append(reaction)
 
-    async def start(self) -> None:
-        """Connect and begin. Raises `Unavailable`; what is running by then is stopped."""
+    async def start(self) -> Client:
+        """Connect and begin. Returns the connection; raises `Unavailable`, and what is running by then is stopped."""
         client = await self._broker.connect()
         try:
             dead = DeadLetters(client)
@@ -98,23 +103,20 @@ class Reactions:
         except BaseException:
             await self._broker.stop()
             raise
-        self._upkeep = asyncio.create_task(self._keep_up(client), name="hivemem-reactions")
+        self._client, self._answered_at = client, now()
+        self._upkeep.start()
+        return client
 
     async def stop(self) -> None:
         """Finish the batches at hand, within the grace; what is not done then is given back."""
-        if self._upkeep is not None:
-            # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
-            self._stopping.set()
-            self._upkeep.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._upkeep
+        await self._upkeep.stop()
         for reacting in self._at_work:
             reacting.stop()
         await self._broker.stop()
 
     def status(self) -> dict[str, Any]:
         """What each reaction did here, and what waits for it, as of a few seconds ago; None while that is unknown."""
-        return {
+        found: dict[str, Any] = {
             reacting.reaction.name: {
                 "lag": self._lags.get(reacting.reaction.name),
                 "handled": reacting.handled,
@@ -124,6 +126,23 @@ class Reactions:
             }
             for reacting in self._at_work
         }
+        trouble = self._trouble()
+        return found | {"trouble": trouble} if trouble else found
+
+    def _trouble(self) -> str | None:
+        if self._client is None:
+            return None
+        if not self._client.is_connected:
+            return "its own connection to NATS is lost"
+        ended = [
+            name for name, subscriber in self._subscribers.items() if any(task.done() for task in subscriber.tasks)
+        ]
+        if ended:
+            return f"{', '.join(ended)} no longer takes changes; restart the worker"
+        silent = now() - self._answered_at
+        if silent > SILENT_SECONDS:
+            return f"JetStream has not told for {silent:.0f} s what waits"
+        return self._upkeep.trouble
 
     def _subscribe(self, reacting: Reacting) -> None:
         reaction = reacting.reaction
@@ -141,11 +160,12 @@ class Reactions:
             no_reply=True,
         )
         subscriber(reacting.react)
+        self._subscribers[reaction.name] = subscriber
         self._at_work.append(reacting)
 
     async def _feed(self, client: Client) -> str:
         """Return which feed the stream holds now."""
-        state = FeedState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
+        state = StreamState.of(await ask(client, f"STREAM.INFO.{CHANGES}"))
         return f"{state.created}/{state.epoch}"
 
     async def _declare(self, client: Client, reaction: Reaction, feed: str) -> None:
@@ -179,9 +199,11 @@ class Reactions:
             return False
         return str((info["config"].get("metadata") or {}).get(FEED, feed)) != feed
 
-    async def _keep_up(self, client: Client) -> None:
+    async def _keep_up(self) -> None:
         """Learn how much waits, and declare consumers again that are gone, or that were made for an earlier feed."""
-        while not self._stopping.is_set():
+        client = self._client
+        assert client is not None, "it was started"
+        while not self._upkeep.stopping.is_set():
             with suppress(Unavailable, JetStreamRefused):
                 feed, key = await self._feed(client), await fleet_key(client, self._at_work[0].key)
                 for reacting in self._at_work:
@@ -191,13 +213,14 @@ class Reactions:
                 self._lags[reaction.name] = await self._lag(client, reaction)
             with suppress(TimeoutError):
                 async with asyncio.timeout(UPKEEP_SECONDS):
-                    await self._stopping.wait()
+                    await self._upkeep.stopping.wait()
 
     async def _lag(self, client: Client, reaction: Reaction) -> int | None:
         try:
             info = await ask(client, f"CONSUMER.INFO.{CHANGES}.{reaction.durable(self._service)}")
         except (Unavailable, JetStreamRefused):
             return None
+        self._answered_at = now()
         return int(info["num_pending"]) + int(info["num_ack_pending"])
 
 

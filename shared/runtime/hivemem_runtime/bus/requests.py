@@ -22,6 +22,7 @@ from nats.micro.service import EndpointStats
 from nats.micro.service import Service as MicroService
 from pydantic import BaseModel
 
+from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError, Internal, Overloaded, TooLarge
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
@@ -252,7 +253,7 @@ def _call(operation: AnyOperation, request: Request) -> Call:
     tokens = request.subject.split(".")
     headers = request.headers or {}
     message_id = headers.get(MESSAGE_ID) or new_id()
-    return Call(sender_of(tokens[2], tokens[3]), operation, message_id, headers.get("traceparent"))
+    return Call(sender_of(tokens[2], tokens[3]), operation, message_id, traceparent_of(headers))
 
 
 async def _drain(micro: MicroService) -> None:

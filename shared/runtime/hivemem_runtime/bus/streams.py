@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from pydantic import BaseModel, ConfigDict, Field
 
 from hivemem_contracts.identifiers import new_id
-from hivemem_contracts.streams import CHANGES, DEAD, FEED_EPOCH, FLEET, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_contracts.streams import BEGUN, CHANGES, DEAD, FEED_EPOCH, FLEET, INGEST, LIVE_PREFIX, MEMBERS
 from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
 
@@ -20,7 +20,10 @@ DAY_SECONDS: Final = 86_400
 COMMANDS: Final = "hive.in.*.*.*.*.*"
 """Five tokens and no more: a stored command has one more in front, its partition, so nobody can publish in that
 form and so name a tenant that is not their own."""
-MEMBERS_BYTES: Final = 4 * MEBIBYTE
+BUCKET_BYTES: Final = 4 * MEBIBYTE
+ENTRY_BYTES: Final = 4096
+MEMBERS_SECONDS: Final = 60
+"""A living member says so every second, with a shorter life of its own."""
 FLEET_BYTES: Final = 64 * 1024
 BEGINS: Final = "hivemem-begins"
 """In the metadata of CHANGES: what was committed before this moment had left the feed when it was made anew."""
@@ -56,7 +59,7 @@ async def declare(client: Client, settings: StreamSettings, feed: Mapping[str, s
     """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start.
 
     `feed` is the metadata of CHANGES where that has to be created."""
-    for wanted in (_ingest(settings), _dead(settings), _members(settings), _fleet(settings)):
+    for wanted in (_ingest(settings), _dead(settings), _members(settings), _begun(settings), _fleet(settings)):
         await _declare(client, wanted)
     if feed is None:
         feed = {FEED_EPOCH: f"1-{new_id()[-6:].lower()}", KEY: fingerprint(await fleet_key(client))}
@@ -118,20 +121,29 @@ def _dead(settings: StreamSettings) -> Config:
 
 def _members(settings: StreamSettings) -> Config:
     """A key-value bucket as its protocol lays it out. In a file: one in memory is gone after the server's restart."""
+    return _bucket(MEMBERS, settings) | {"max_age": MEMBERS_SECONDS * NANOSECONDS, "allow_msg_ttl": True}
+
+
+def _begun(settings: StreamSettings) -> Config:
+    return _bucket(BEGUN, settings) | {"max_age": DAY_SECONDS * NANOSECONDS}
+
+
+def _bucket(name: str, settings: StreamSettings) -> Config:
     return {
-        "name": f"KV_{MEMBERS}",
-        "subjects": [f"$KV.{MEMBERS}.>"],
+        "name": f"KV_{name}",
+        "subjects": [f"$KV.{name}.>"],
         "retention": "limits",
         "storage": "file",
-        "discard": "new",
-        "max_bytes": MEMBERS_BYTES,
+        # A flood of entries pushes out older ones: what is true is said again, and nobody is refused.
+        "discard": "old",
+        "max_bytes": BUCKET_BYTES,
+        "max_msg_size": ENTRY_BYTES,
         "max_msgs_per_subject": 1,
         "num_replicas": settings.replicas,
         "duplicate_window": NANOSECONDS,
         "allow_direct": True,
         "allow_rollup_hdrs": True,
         "deny_delete": True,
-        "allow_msg_ttl": True,
     }
 
 

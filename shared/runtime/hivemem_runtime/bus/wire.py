@@ -1,18 +1,15 @@
 """Frames of the NATS protocol, for what publishes thousands of messages a second.
 
-`Client.publish` checks, copies and wakes the flusher for each message; a batch of frames does it once. This is the
-only module that reaches below the client's public calls.
+`Client.publish` checks, copies and wakes the flusher for each message; a batch of frames does it once.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final
 
 import nats.errors
 from nats.aio.client import Client
 
 _VERSION: Final = "NATS/1.0\r\n"
-_SPACE: Final = " \t\n\r\x0b\x0c"
 
 
 def header_lines(headers: Mapping[str, str]) -> str:
@@ -51,27 +48,3 @@ async def send(client: Client, frames: Iterable[bytes]) -> None:
 def server_id(client: Client) -> str:
     """Return the id of the server that a client is connected to; a server has another one each time that it starts."""
     return str(client._server_info.get("server_id", ""))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-
-
-def read_headers_fast(client: Client) -> None:
-    """Have a client read headers in a third of the time: its own way looks at each character of each name, which for
-    a change takes as long as all the rest of reading it."""
-    client._parse_header_lines = parse_header_lines  # type: ignore[method-assign]  # noqa: SLF001
-
-
-def parse_header_lines(raw: bytes) -> dict[str, str]:
-    """What the client's own method finds."""
-    found: dict[str, str] = {}
-    for line in raw.decode("utf-8", "replace").split("\r\n"):
-        sent, separator, value = line.partition(":")
-        name = _header_name(sent) if separator else None
-        if name is not None:
-            found[name] = value.strip(_SPACE)
-    return found
-
-
-@lru_cache(maxsize=256)
-def _header_name(sent: str) -> str | None:
-    """None for what cannot be one."""
-    name = sent.strip(_SPACE)
-    return None if not name.isascii() or any(space in name for space in _SPACE) else name

@@ -133,9 +133,9 @@ class Due:
 class FeedMark(NamedTuple):
     """The last place of the feed that the announced marks of this ledger rely on.
 
-    `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`. Records
-    from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is a random
-    name of the ledger: several ledgers may announce on one feed."""
+    `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`.
+    Records from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is
+    a random name of the ledger: several ledgers may announce on one feed."""
 
     stream: str
     epoch: str

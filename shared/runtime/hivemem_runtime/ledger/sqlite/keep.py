@@ -21,6 +21,11 @@ _FEED: Final = "feed"
 """The row of the table `meta` that holds the feed mark."""
 
 
+def write_check(connection: sqlite3.Connection, size: int) -> None:
+    """A write that reaches the disk, of at least that many bytes."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('check', randomblob(?))", (size,))
+
+
 def read_feed_mark(connection: sqlite3.Connection) -> FeedMark | None:
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (_FEED,)).fetchone()
     return None if row is None else FeedMark(*orjson.loads(row[0]))

@@ -28,14 +28,17 @@ from hivemem_runtime.ledger.sqlite.keep import (
     freeze_records,
     purge_requests,
     read_feed_mark,
+    write_check,
     write_marks,
 )
 from hivemem_runtime.ledger.sqlite.queries import Wanted
 from hivemem_runtime.ledger.sqlite.schema import prepare
 from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.sqlite.writer import Task, WriteJob, Writer
+from hivemem_runtime.loops import Loop
 
 QUEUE_LIMIT: Final = 16_384
+LARGE_CHECK_BYTES: Final = 1024 * 1024
 COUNTED_INLINE: Final = 5_000
 """So many are counted in less time than it takes to ask another thread."""
 MOMENTS_AT_ONCE: Final = 200
@@ -73,7 +76,7 @@ class SqliteLedger:
         self._listeners: list[Listener] = []
         self._reader: sqlite3.Connection | None = None
         self._writer: Writer | None = None
-        self._upkeep: asyncio.Task[None] | None = None
+        self._upkeep = Loop("ledger-upkeep", self._keep_up)
         self._counting = asyncio.Lock()
         self._feed: FeedMark | None = None
         """The newest one that is not durable yet."""
@@ -95,13 +98,10 @@ class SqliteLedger:
             raise
         self._writer = Writer(connection, self._tables, self._clock, self._batch_writes, self._listeners)
         self._writer.start()
-        self._upkeep = asyncio.create_task(self._keep_up())
+        self._upkeep.start()
 
     async def close(self) -> None:
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
-            self._upkeep = None
+        await self._upkeep.stop()
         if self._writer is not None:
             await self._flush_marks()
             await self._writer.stop()
@@ -111,7 +111,14 @@ class SqliteLedger:
             self._reader = None
 
     async def check(self) -> None:
-        await self._run(lambda context: context.connection.execute("UPDATE meta SET value = value WHERE name = ''"))
+        writer = self._open_writer()
+        trouble = writer.trouble or self._upkeep.trouble
+        if trouble is not None:
+            raise Unavailable(f"the SQLite store: {trouble}", retry_after_ms=RETRY_AFTER_MS)
+        # After a refused write, one byte may fit where a large write does not.
+        size = LARGE_CHECK_BYTES if writer.refused else 1
+        await self._run(lambda context: write_check(context.connection, size))
+        writer.refused = False
 
     def commit(self, write: Write) -> asyncio.Future[Outcome]:
         writer = self._open_writer()
@@ -332,7 +339,7 @@ class SqliteLedger:
         """Marks of keys that nobody writes any more, and request ids that need not be remembered any longer: some at a
         time, so that no write waits for all of them."""
         purged = time.monotonic()
-        while True:
+        while not self._upkeep.stopping.is_set():
             await asyncio.sleep(MARK_SECONDS)
             try:
                 await self._flush_marks()

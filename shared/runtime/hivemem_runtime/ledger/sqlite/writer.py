@@ -8,12 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import structlog
+
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.port import Committed, Listener, Outcome, Write
 from hivemem_runtime.ledger.sqlite.batch import Batch
 from hivemem_runtime.ledger.sqlite.cache import HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.connection import unavailable
 from hivemem_runtime.ledger.sqlite.tables import Table
+
+log = structlog.get_logger("hivemem.ledger")
 
 ResultT = TypeVar("ResultT")
 JobT = TypeVar("JobT", "WriteJob", "TaskJob[Any]")
@@ -77,12 +81,18 @@ class Writer:
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._cache = HeadCache()
         self._failure: Unavailable | None = None
-        self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self.marks: dict[HeadKey, int] = {}
         self.waiting = 0
+        self.refused = False
+        """Whether a write was refused since the last check of the store passed."""
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def trouble(self) -> str | None:
+        return None if self._thread.is_alive() else "its writer thread has ended; restart the worker"
 
     async def stop(self) -> None:
         """Commit what was submitted, then end the thread."""
@@ -104,6 +114,12 @@ class Writer:
         for key, version in written.items():
             if self.marks.get(key) == version:
                 del self.marks[key]
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception:
+            log.exception("the ledger's writer thread failed")
 
     def _work(self) -> None:
         """The thread. Jobs are taken in order; of those that stand together, writes are committed together and tasks
@@ -205,6 +221,7 @@ class Writer:
     def _fail(self, futures: Sequence[asyncio.Future[Any]], error: Exception) -> None:
         """Nothing of the batch is there, and whatever was submitted behind it fails too: order holds."""
         self._roll_back()
+        self.refused = True
         shown = unavailable(error) if isinstance(error, sqlite3.Error) else error
         self._failure = (
             shown
