@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import CODE_HEADER, InvalidRequest
-from hivemem_contracts.subjects import encode_token
+from hivemem_contracts.subjects import Address
+from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.endpoints.sessions import Sessions
@@ -111,8 +112,8 @@ async def test_what_waits_is_indexed_when_the_embedder_is_there_again(tenant: Te
 
 async def test_a_change_that_is_none_goes_to_the_dead_letters_alone(tenant: Tenant) -> None:
     bad = change("put", {"namespace": NAMESPACE}, "bad", 1, tenant=tenant.name)
-    subject = f"hive.chg.{encode_token(tenant.name)}.memory.user.alice.%k.bad"
-    answer = await tenant.memory.client.request(subject, bad.model_dump_json().encode(), timeout=10)
+    subject, body, headers = await announced(tenant.memory.client, bad, Address(("user", "alice"), "bad"))
+    answer = await tenant.memory.client.request(subject, body, timeout=10, headers=headers)
     assert "error" not in orjson.loads(answer.data)
     await tenant.memory.put("good", "text")
     [letter] = await tenant.memory.letters(1)

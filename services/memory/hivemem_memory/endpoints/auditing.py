@@ -177,10 +177,10 @@ class Trail:
         0 means that every write that was acknowledged before this call has its link, whichever worker committed it.
         """
         await self._announcer.caught_up()
-        unlinked = await self._acknowledged(tenant)
+        unlinked, complete = await self._acknowledged(tenant)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
-        current = await self._takes_up(tenant, deadline)
+        current = await self._takes_up(tenant, deadline) and complete
         while True:
             linked = await linked_versions(self._ledger, tenant, unlinked)
             unlinked = {place: version for place, version in unlinked.items() if linked[place] < version}
@@ -204,9 +204,9 @@ class Trail:
                 return False
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _acknowledged(self, tenant: str) -> dict[str, int]:
+    async def _acknowledged(self, tenant: str) -> tuple[dict[str, int], bool]:
         """Return places and versions whose links may be missing: memories that no worker has announced, and the newest
-        ones, whose messages the feed may have lost."""
+        ones, whose messages the feed may have lost. False if more may be due than one call looks up."""
         due = await self._ledger.due(older_than=microseconds() + SKEW_MICROSECONDS, limit=DUE)
         versions = {each.id: each.version for each in due if (each.entity, each.tenant) == (MEMORY.name, tenant)}
         low, limit = (due[-1].at, RECENT) if len(due) == DUE else (None, NEWEST)
@@ -217,7 +217,7 @@ class Trail:
             )
             for memory in found.items:
                 versions[memory.id] = max(versions.get(memory.id, 0), int(memory.values["version"] or 0))
-        return versions
+        return versions, len(due) < DUE or page.cursor is None
 
     async def _waiting(self) -> int:
         """Return the lag of the whole fleet, because the feed is taken up in its order; at least 1."""
