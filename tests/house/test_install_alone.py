@@ -61,7 +61,12 @@ DISTRIBUTIONS = [
         MONGO | COMMAND_LINE | WORKERS | {"hivemem"},
         MONGO | {"bson", "cel_expr_python"},
     ),
-    Alone("hivemem-runtime[mongo]", "hivemem_runtime", COMMAND_LINE | WORKERS | {"hivemem"}),
+    Alone(
+        "hivemem-runtime[mongo]",
+        "hivemem_runtime",
+        COMMAND_LINE | WORKERS | {"hivemem"},
+        frozenset({"cel_expr_python"}),
+    ),
     Alone(
         "hivemem-sessions",
         "hivemem_sessions",
