@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError, Internal, Overloaded, TooLarge
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
-from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import sender_of
 from hivemem_runtime.bus.wire import frame, header_lines, plain_frame, send
 from hivemem_runtime.ledger.port import Outcome
@@ -251,7 +251,7 @@ class Pending:
 def _call(operation: AnyOperation, request: Request) -> Call:
     tokens = request.subject.split(".")
     headers = request.headers or {}
-    message_id = headers.get(MESSAGE_ID) or new_id()
+    message_id = headers.get(COMMAND_ID) or headers.get(MESSAGE_ID) or new_id()
     return Call(sender_of(tokens[2], tokens[3]), operation, message_id, headers.get("traceparent"))
 
 
