@@ -1,6 +1,6 @@
 """What each service promises of idempotency keys: one key is one command."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -38,11 +38,15 @@ def reordered(value: Any) -> Any:
     if isinstance(value, dict):
         fields = cast("Body", value)
         return {name: reordered(fields[name]) for name in reversed(fields)}
-    return [reordered(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [reordered(item) for item in cast("Sequence[Any]", value)]
+    return value
 
 
 def lasting(answer: Any) -> Any:
     """What an answer says each time: an upload that is asked about lives longer, for one."""
     if isinstance(answer, dict):
         return {name: lasting(value) for name, value in cast("Body", answer).items() if name not in _CHANGING}
-    return [lasting(item) for item in cast("list[Any]", answer)] if isinstance(answer, list) else answer
+    if isinstance(answer, list):
+        return [lasting(item) for item in cast("Sequence[Any]", answer)]
+    return answer
