@@ -22,7 +22,7 @@ async def request(client: Client, operation: str, body: dict[str, Any]) -> dict[
         f"hive.req.{TENANT}.{AGENT}.sessions.{operation}",
         json.dumps(body).encode(),
         timeout=5,
-        headers={"Nats-Msg-Id": uuid.uuid4().hex},
+        headers={"Hive-Msg-Id": uuid.uuid4().hex},
     )
     answer: dict[str, Any] = json.loads(message.data)
     if "Nats-Service-Error-Code" in (message.headers or {}):
@@ -53,7 +53,7 @@ async def main() -> None:
     acknowledged = await stream.publish(
         f"hive.in.{TENANT}.{AGENT}.sessions.append.{session_id}",
         json.dumps(command).encode(),
-        headers={"Nats-Msg-Id": uuid.uuid4().hex},
+        headers={"Hive-Msg-Id": uuid.uuid4().hex},
     )
     print(f"the durable command is number {acknowledged.seq} of stream {acknowledged.stream}")
 

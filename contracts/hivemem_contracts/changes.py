@@ -45,7 +45,7 @@ class Change(ReplyBody):
     value: JsonValue = Field(default=None, description="What is there now; null after a deletion.")
     value_omitted: bool = Field(default=False, description="True where the value was over 64 KiB: read it by request.")
     actor: str = Field(description="The agent that caused it.")
-    cause: str | None = Field(default=None, description="The `Nats-Msg-Id` of the write.")
+    cause: str | None = Field(default=None, description="The idempotency key of the write.")
     at: Time = Field(description="When it was committed.")
 
 

@@ -74,6 +74,12 @@ class LeaseHeld(HiveError):
     code = 40904
 
 
+class IdempotencyConflict(HiveError):
+    """The idempotency key was used before, by the same agent for the same operation, with another body."""
+
+    code = 40906
+
+
 class TooLarge(HiveError):
     """Something is over its limit; the context has `field`, `limit` and `actual`."""
 
@@ -108,6 +114,7 @@ ALL_ERRORS: tuple[type[HiveError], ...] = (
     RevisionConflict,
     IllegalTransition,
     LeaseHeld,
+    IdempotencyConflict,
     TooLarge,
     Overloaded,
     Internal,

@@ -1,6 +1,6 @@
 """The two kinds of body: what is sent is checked to the letter, what is answered may grow."""
 
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict
@@ -17,6 +17,9 @@ class RequestBody(BaseModel):
     """A body that an agent sends. An unknown field is refused by name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, serialize_by_alias=True)
+
+    default_is_absent: ClassVar[bool] = True
+    """Whether a field that is set to its default says the same as a field that is left out."""
 
 
 class ReplyBody(BaseModel):

@@ -9,7 +9,16 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import BaseModel
 
-from hivemem_contracts.errors import Forbidden, HiveError, Internal, InvalidRequest, Overloaded, TooLarge, Unavailable
+from hivemem_contracts.errors import (
+    Forbidden,
+    HiveError,
+    IdempotencyConflict,
+    Internal,
+    InvalidRequest,
+    Overloaded,
+    TooLarge,
+    Unavailable,
+)
 
 Fields = ParamSpec("Fields")
 RequestT = TypeVar("RequestT", bound=BaseModel)
@@ -24,6 +33,8 @@ COMMON_ERRORS: Final[tuple[type[HiveError], ...]] = (
     Unavailable,
 )
 """What any operation can answer."""
+WRITE_ERRORS: Final[tuple[type[HiveError], ...]] = (*COMMON_ERRORS, IdempotencyConflict)
+"""What any operation that writes can answer."""
 
 
 class Operation(Generic[Fields, RequestT, ReplyT]):
@@ -32,7 +43,7 @@ class Operation(Generic[Fields, RequestT, ReplyT]):
     `route` names the request field that puts durable commands in order; an operation that writes without one is
     ordered by the route that its publisher chose. One whose whole point is its answer is not `durable`: it can only be
     requested. `errors` are those of the domain: any operation can also answer
-    `COMMON_ERRORS`.
+    `COMMON_ERRORS`, and one that writes `WRITE_ERRORS`.
     """
 
     __slots__ = ("durable", "errors", "name", "reply", "request", "route", "service", "summary", "writes")

@@ -28,6 +28,9 @@ LIVE_PREFIX: Final = "hive.live"
 """Each change again, as a plain message below this instead of `hive.chg`, for those who have no stream API."""
 
 MESSAGE_ID: Final = "Nats-Msg-Id"
+COMMAND_ID: Final = "Hive-Msg-Id"
+"""The idempotency key of a request or a durable command; without it, the `Nats-Msg-Id` is the key. The server itself
+drops a message whose `Nats-Msg-Id` its stream has just seen, from any agent and for any operation, but not by this."""
 MINIMUM_SERVER: Final = (2, 14, 0)
 """Pinned consumers are reset through an API that came with 2.14."""
 
@@ -40,10 +43,9 @@ DEAD_ERROR: Final = "Hive-Error"
 DEAD_SUBJECT: Final = "Hive-Subject"
 """The subject that it was published to: publish the body there again once the cause is gone."""
 
-DEAD_MESSAGE_ID: Final = "Hive-Msg-Id"
-"""Its `Nats-Msg-Id`, or the id that it was given for lack of one: the `cause` that it would have had on the feed. A
-durable command that has this header goes by it: one that is published again while the bus takes its id for a duplicate
-needs another `Nats-Msg-Id`, but what it did already must not be done once more."""
+DEAD_MESSAGE_ID: Final = COMMAND_ID
+"""Its idempotency key, or the id that it was given for lack of one: the `cause` that it would have had on the feed.
+Published again with this header, what it did already is not done once more."""
 
 DEAD_AT: Final = "Hive-At"
 """When it was given up."""

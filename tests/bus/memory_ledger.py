@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from hivemem_contracts.errors import Overloaded, Unavailable
+from hivemem_runtime.ledger.identities import require_same_command
 from hivemem_runtime.ledger.port import Heads, Ledger, Outcome, Write
 
 from .items import NumberAdded
@@ -29,7 +30,7 @@ class MemoryLedger:
         self.down = False
         self.room: int | None = None
         """How many commits may wait, where it is bounded."""
-        self._requests: set[str] = set()
+        self._requests: dict[str, bytes | None] = {}
         self._queue: list[tuple[Write, asyncio.Future[Outcome]]] = []
         self._on_queued: Callable[[], None] | None = None
 
@@ -72,11 +73,13 @@ class MemoryLedger:
 
     def _apply(self, write: Write) -> Outcome:
         assert write.request_id is not None
-        if write.request_id in self._requests:
+        name, digest, _ = write.request_id
+        if name in self._requests:
+            require_same_command(self._requests[name], digest)
             return Outcome(None, None, None, duplicate=True)
         appended = write.decide(cast("Heads", _no_heads), 0)
         record: NumberAdded = appended[0].record
-        self._requests.add(write.request_id)
+        self._requests[name] = digest
         self.added.append(Added(write.tenant, write.id, record.number, write.actor, write.cause))
         return Outcome(None, record, None)
 

@@ -148,7 +148,8 @@ class Fleet:
         """The streams of the fleet, empty; `settings` are those of all three."""
         for name, subjects in STREAMS.items():
             await self.api(f"STREAM.DELETE.{name}")
-            await self.make_stream(name, subjects=[subjects], allow_direct=True, **settings)
+            usual = {"allow_direct": True, "allow_atomic": True}
+            await self.make_stream(name, subjects=[subjects], **{**usual, **settings})
 
     async def make_stream(self, name: str, **settings: Any) -> None:
         made = await self.api(f"STREAM.CREATE.{name}", {"name": name, **settings})

@@ -1,13 +1,12 @@
 """Durable commands: kept by the bus when the receipt is there, once, and in order per route."""
 
 import asyncio
-from itertools import pairwise
 
 import orjson
 import pytest
 
 import hivemem
-from hivemem_contracts.streams import INGEST, MESSAGE_ID
+from hivemem_contracts.streams import COMMAND_ID, INGEST
 from hivemem_testing.process import ProcessServer
 
 from .fleet import Fleet, eventually
@@ -28,14 +27,14 @@ async def test_a_published_command_is_in_the_stream_when_the_receipt_is_there(hi
             {"session_id": "a.b", "event": {"type": "note"}, "state_delta": {"k": None}},
         )
     ]
-    assert (receipt.route, receipt.sequence, receipt.duplicate) == ("a.b", 1, False)
+    assert (receipt.route, receipt.sequence) == ("a.b", 1)
 
 
 async def test_the_receipt_names_the_message_id_that_was_sent(hive: hivemem.Hive, fleet: Fleet) -> None:
     receipt = await hive.publish(hive.sessions.append, session_id="s1", event=NOTE)
 
     message = await fleet.client.request(f"$JS.API.DIRECT.GET.{INGEST}", orjson.dumps({"seq": receipt.sequence}))
-    assert (message.headers or {})[MESSAGE_ID] == receipt.message_id
+    assert (message.headers or {})[COMMAND_ID] == receipt.message_id
 
 
 async def test_by_name_it_takes_a_mapping_or_a_body(hive: hivemem.Hive, fleet: Fleet) -> None:
@@ -64,14 +63,23 @@ async def test_what_has_no_route_may_be_given_one(hive: hivemem.Hive, fleet: Fle
     assert subjects[1].endswith(f".append_batch.{receipt.message_id}")
 
 
-async def test_a_repetition_with_the_same_id_is_kept_once(hive: hivemem.Hive, fleet: Fleet) -> None:
+async def test_the_bus_drops_nothing_by_its_id(hive: hivemem.Hive, fleet: Fleet) -> None:
+    """Which commands are the same is for the worker to say: the bus knows neither the operation nor the agent."""
     once = hive.with_options(message_id="m1")
     first = await once.publish(hive.sessions.append, session_id="s1", event=NOTE)
     second = await hive.publish(once.sessions.append, session_id="s1", event=NOTE)
     third = await hive.publish("sessions.append", {"session_id": "s1", "event": {"type": "note"}}, message_id="m1")
 
-    assert (first.duplicate, second.duplicate, third.duplicate) == (False, True, True)
-    assert first.sequence == second.sequence == third.sequence
+    other = await once.publish(hive.sessions.terminate, session_id="s1")
+    assert [first.sequence, second.sequence, third.sequence, other.sequence] == [1, 2, 3, 4]
+
+
+async def test_a_create_published_again_names_the_same_session(hive: hivemem.Hive) -> None:
+    once = hive.with_options(message_id="m1")
+    first, second = [await once.publish(hive.sessions.create, app_name="demo", user_id="alice") for _ in range(2)]
+    other = await hive.publish(hive.sessions.create, app_name="demo", user_id="alice")
+
+    assert first.route == second.route != other.route
 
 
 @pytest.mark.parametrize(
@@ -210,8 +218,81 @@ async def test_a_killed_server_costs_no_command_and_no_order(
         await asyncio.to_thread(own_server.start)
     await task
 
-    stored = [body for _, body in await own_fleet.stored(INGEST)]
-    assert sorted({body["event"]["content"] for body in stored}) == list(range(1500))
+    # A batch whose acknowledgement was lost is there twice; the worker goes by the first one.
+    first = dict.fromkeys(body["event"]["content"] for _, body in await own_fleet.stored(INGEST))
+    assert sorted(first) == list(range(1500))
     for route in range(7):
-        numbers = [body["event"]["content"] for body in stored if body["session_id"] == f"s{route}"]
-        assert all(before <= after for before, after in pairwise(numbers))
+        numbers = [number for number in first if number % 7 == route]
+        assert numbers == sorted(numbers)
+
+
+async def batches(fleet: Fleet) -> list[list[int]]:
+    """What stands in the stream, by the batch that it came with."""
+    found: dict[str, list[int]] = {}
+    for sequence, (_, body) in enumerate(await fleet.stored(INGEST), 1):
+        message = await fleet.client.request(f"$JS.API.DIRECT.GET.{INGEST}", orjson.dumps({"seq": sequence}))
+        batch = (message.headers or {}).get("Nats-Batch-Id", f"alone-{sequence}")
+        found.setdefault(batch, []).append(body["event"]["content"])
+    return list(found.values())
+
+
+async def test_sixteen_that_wait_are_one_batch(hive: hivemem.Hive, fleet: Fleet) -> None:
+    pipe = hive.pipeline()
+    receipts = [await pipe.publish(hive.sessions.append, session_id=f"s{n % 3}", event=note(n)) for n in range(16)]
+    await pipe.flush()
+
+    assert await batches(fleet) == [list(range(16))]
+    assert [receipt.result().sequence for receipt in receipts] == list(range(1, 17))
+    assert len({receipt.result().message_id for receipt in receipts}) == 16
+    few = [await pipe.publish(hive.sessions.append, session_id="s", event=note(n)) for n in range(15)]
+    await pipe.flush()
+    assert (await batches(fleet))[1:] == [[n] for n in range(15)]
+    assert [receipt.result().sequence for receipt in few] == list(range(17, 32))
+
+
+async def test_a_batch_that_finds_no_room_is_refused_as_a_whole(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(max_msgs=21, discard="new")
+    impatient = hive.with_options(timeout_seconds=0.3)
+    pipe = impatient.pipeline()
+    first = [await pipe.publish(hive.sessions.append, session_id="s1", event=note(n)) for n in range(16)]
+    await pipe.flush()
+    second = [await pipe.publish(hive.sessions.append, session_id=f"s{n}", event=note(n)) for n in range(16)]
+    with pytest.raises(hivemem.Overloaded) as refused:
+        await pipe.flush()
+
+    assert refused.value.__notes__ == ["commands of 15 more routes failed"]
+    assert [receipt.result().sequence for receipt in first] == list(range(1, 17))
+    assert all(isinstance(receipt.exception(), hivemem.Overloaded) for receipt in second)
+    assert len(await fleet.stored(INGEST)) == 16
+    again = [await pipe.publish(hive.sessions.append, session_id="s1", event=note(n)) for n in range(5)]
+    await pipe.flush()
+    assert [receipt.result().sequence for receipt in again] == list(range(17, 22))
+
+
+async def test_one_command_at_fault_does_not_take_its_batch_along(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(max_msg_size=1_000)
+    events = [note(n) for n in range(20)]
+    events[5] = hivemem.NewEvent(type="note", content="x" * 2_000)
+    pipe = hive.pipeline()
+    receipts = [
+        await pipe.publish(hive.sessions.append, session_id=f"s{n % 2}", event=event) for n, event in enumerate(events)
+    ]
+    with pytest.raises(hivemem.TooLarge):
+        await pipe.flush()
+
+    failed = [number for number, receipt in enumerate(receipts) if receipt.exception() is not None]
+    assert failed == list(range(5, 20, 2)), "it, and what came behind it on its route"
+    assert isinstance(receipts[5].exception(), hivemem.TooLarge)
+
+
+async def test_a_stream_that_takes_no_batches_gets_them_one_by_one(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.make_streams(allow_atomic=False)
+    async with hive.pipeline() as pipe:
+        for number in range(50):
+            await pipe.publish(hive.sessions.append, session_id=f"s{number % 5}", event=note(number))
+
+    stored = [body["event"]["content"] for _, body in await fleet.stored(INGEST)]
+    assert sorted(stored) == list(range(50))
+    for route in range(5):
+        numbers = [number for number in stored if number % 5 == route]
+        assert numbers == sorted(numbers)

@@ -17,6 +17,7 @@ CODES = {
     40902: ("RevisionConflict", False),
     40903: ("IllegalTransition", False),
     40904: ("LeaseHeld", False),
+    40906: ("IdempotencyConflict", False),
     41301: ("TooLarge", False),
     42901: ("Overloaded", True),
     50301: ("Unavailable", True),

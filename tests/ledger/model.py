@@ -115,7 +115,7 @@ class Model:
 
     def did_nothing(self, write: Write) -> None:
         if write.request_id is not None:
-            self._repeats[write.tenant, "request", write.request_id] = (None, None)
+            self._repeats[write.tenant, "request", write.request_id.name] = (None, None)
 
     def erase(self, stamp: Stamp, keep_through_position: int) -> None:
         key = self.keys[key_of(stamp)]
@@ -195,7 +195,7 @@ class Model:
 
 def _scopes(write: Write) -> Iterator[Scope]:
     if write.request_id is not None:
-        yield write.tenant, "request", write.request_id
+        yield write.tenant, "request", write.request_id.name
     if write.once is not None:
         yield write.tenant, "once", write.entity.name, write.id, write.once
 

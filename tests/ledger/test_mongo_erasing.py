@@ -14,7 +14,7 @@ from hivemem_runtime.ledger.mongo.documents import PURGES, REQUESTS
 from hivemem_runtime.ledger.mongo.driver import Database
 from hivemem_runtime.ledger.mongo.erasing import Erasure, bury
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import Ledger
+from hivemem_runtime.ledger.port import Ledger, RequestId
 from hivemem_testing.contract import Server
 
 from .backends import Backend, MongoStore
@@ -112,6 +112,6 @@ async def test_key_is_as_good_as_gone_meanwhile(backend: Backend, ledger: Ledger
     assert await ledger.freeze(NOTE, TENANT, "n", 9, limit=9) == 0
     for late, request_id in ((count("c"), "counted"), (edit("n"), "r9"), (gauge("g"), "gauged")):
         with pytest.raises(NotFound):
-            await ledger.commit(replace(late, request_id=request_id))
+            await ledger.commit(replace(late, request_id=RequestId(request_id)))
     await announce_all(ledger)
     assert (await ledger.commit(edit("n", told=Told(once="o1")))).duplicate is False

@@ -2,6 +2,7 @@
 
 `data/sqlite_version_1.sql` was written by the release of that version with the entities of this suite: a note of nine
 lines, five of them cold; one that is erased; one that came together with a count; a request that found nothing to do.
+The release of version 2 opened the same data and added two gauges.
 """
 
 import sqlite3
@@ -11,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from hivemem_contracts.errors import NotFound
+from hivemem_contracts.errors import IdempotencyConflict, NotFound
 from hivemem_runtime.ledger.port import Covered, Head, Ledger
 from hivemem_runtime.ledger.sqlite.migrations import DATA_VERSION
 
 from .backends import Backend, SqliteStore
 from .entities import COUNTER, NOTE, CounterHead
 from .waiting import announce_all
-from .writes import TENANT, Told, count, edit, note_and_count, nothing
+from .writes import TENANT, Told, count, edit, gauge, note_and_count, nothing
 
-DUMP = Path(__file__).parent / "data" / "sqlite_version_1.sql"
+DATA = Path(__file__).parent / "data"
 
 
-@pytest.fixture
-async def old(tmp_path: Path) -> AsyncIterator[Backend]:
+@pytest.fixture(params=[1, 2])
+async def old(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
     path = tmp_path / "ledger.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(DUMP.read_text())
+        connection.executescript((DATA / f"sqlite_version_{request.param}.sql").read_text())
     backend = Backend(SqliteStore(path))
     yield backend
     await backend.close_all()
@@ -70,6 +71,23 @@ async def test_requests_are_answered_as_before(ledger: Ledger) -> None:
     assert (await ledger.commit(count("c", told=Told(request_id="counted")))).duplicate
     did_nothing = await ledger.commit(nothing("c", told=Told(request_id="nothing")))
     assert (did_nothing.duplicate, did_nothing.stamp) == (True, None)
+
+
+@pytest.mark.parametrize("old", [2], indirect=True)
+async def test_requests_of_what_keeps_no_history_are_answered_as_before(ledger: Ledger) -> None:
+    for id, told in (("g1", Told(request_id="g1", digest=b"any")), ("g2", Told(once="go1"))):
+        again = await ledger.commit(gauge(id, told=told))
+        assert again.stamp
+        assert (again.duplicate, again.stamp.id, again.stamp.version) == (True, id, 1)
+
+
+async def test_requests_without_a_digest_match_any_command(ledger: Ledger) -> None:
+    for digest in (b"one", b"another"):
+        assert (await ledger.commit(edit("n", told=Told(request_id="r9", digest=digest)))).duplicate
+        assert (await ledger.commit(nothing("c", told=Told(request_id="nothing", digest=digest)))).duplicate
+        assert (await ledger.commit(count("new", told=Told(request_id="new", digest=b"one")))).stamp
+    with pytest.raises(IdempotencyConflict):
+        await ledger.commit(count("new", told=Told(request_id="new", digest=b"another")))
 
 
 async def test_erasure_spends_the_requests_of_hot_and_cold_records(old: Backend, ledger: Ledger) -> None:

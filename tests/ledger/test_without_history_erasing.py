@@ -8,7 +8,7 @@ import pytest
 
 from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, Ledger
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, Ledger, RequestId
 
 from .backends import Backend, within
 from .clock import ManualClock
@@ -69,7 +69,7 @@ async def test_erasure_spends_request_ids_and_forgets_event_ids(backend: Backend
         for number in range(3):
             for late in (gauge("g"), gauge("another"), count("c")):
                 with pytest.raises(NotFound, match="erased") as refused:
-                    await each.commit(replace(late, request_id=f"r{number}"))
+                    await each.commit(replace(late, request_id=RequestId(f"r{number}")))
                 assert refused.value.context == {"entity": "gauge", "erased": True}
         for repeated in (Told(request_id="kept"), Told(once="o0")):
             assert (await each.commit(gauge("g2", told=repeated))).stamp == kept.stamp

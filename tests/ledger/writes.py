@@ -6,7 +6,7 @@ from typing import Any
 
 from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT
-from hivemem_runtime.ledger.port import Append, Decision, Heads, Write
+from hivemem_runtime.ledger.port import Append, Decision, Heads, RequestId, Write
 
 from .entities import COUNTER, GAUGE, NOTE, CounterSet, Gauge, NoteEdited
 
@@ -20,9 +20,13 @@ class Told:
     tenant: str = TENANT
     actor: str = "ada"
     request_id: str | None = None
+    digest: bytes | None = None
     once: str | None = None
     cause: str | None = None
     traceparent: str | None = None
+    as_long_as_key: bool = False
+    answered_by: str | None = None
+    part_of: RequestId | None = None
 
 
 def write(
@@ -40,10 +44,12 @@ def write(
         entity=entity,
         id=id,
         decide=decide,
-        request_id=told.request_id,
+        request_id=None if told.request_id is None else RequestId(told.request_id, told.digest, told.as_long_as_key),
         once=told.once,
         cause=told.cause,
         traceparent=told.traceparent,
+        answered_by=told.answered_by,
+        part_of=told.part_of,
     )
 
 

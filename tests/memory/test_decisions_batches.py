@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from hivemem_contracts.errors import HiveError, InvalidRequest, RevisionConflict, Unavailable
-from hivemem_contracts.memory.requests import PutMemory
+from hivemem_contracts.errors import HiveError, IdempotencyConflict, RevisionConflict, Unavailable
+from hivemem_contracts.memory.requests import PutMemories, PutMemory
 from hivemem_memory.decisions.batches import Batch, Done, Staged
 from hivemem_memory.decisions.writing import put_memory
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Heads
+from hivemem_runtime.ledger.port import Heads, RequestId
+from hivemem_runtime.service import body_digest
 
 from .heads import NAMESPACE, DictHeads
 
@@ -21,6 +22,7 @@ def put(key: str, value: Any = None, **fields: Any) -> PutMemory:
 
 
 def batch_of(*puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
+    digest = body_digest(PutMemories(puts=list(puts)))
     places = [place_of(each.namespace, each.key) for each in puts]
 
     def do_part(staged: Staged, number: int) -> Done:
@@ -29,7 +31,7 @@ def batch_of(*puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
         record = put_memory(staged.heads, head, puts[number], agent, None, staged.now)
         return [staged.append(place, head, record), record.created_at is None]
 
-    return Batch(id, agent, places, do_part)
+    return Batch(RequestId(id, digest), agent, places, do_part)
 
 
 def done(heads: DictHeads, *puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
@@ -125,8 +127,8 @@ def test_what_is_kept_names_no_memory() -> None:
 def test_an_id_that_had_other_parts_is_refused() -> None:
     heads = DictHeads()
     done(heads, put("a", 1))
-    for others in ([put("b", 1)], [put("a", 1), put("a", 2)]):
-        with pytest.raises(InvalidRequest) as refused:
+    for others in ([put("b", 1)], [put("a", 2)], [put("a", 1), put("a", 2)]):
+        with pytest.raises(IdempotencyConflict) as refused:
             batch_of(*others).decide(heads, heads.now)
         assert refused.value.context == {"field": "Nats-Msg-Id"}
     assert done(heads, put("b", 1), id="another").results == [[1, True]]
@@ -137,7 +139,7 @@ def test_what_may_pass_refuses_the_whole() -> None:
         raise Unavailable("later", retry_after_ms=1)
 
     with pytest.raises(Unavailable):
-        Batch("r", "bot", ["p"], fail).decide(DictHeads(), 1)
+        Batch(RequestId("r"), "bot", ["p"], fail).decide(DictHeads(), 1)
 
 
 def test_a_decision_that_runs_again_counts_as_its_last_run() -> None:
@@ -155,7 +157,7 @@ def test_a_part_that_writes_nothing_is_done_too() -> None:
         return ["unchanged"]
 
     heads = DictHeads()
-    batch = Batch("r", "bot", ["p"], nothing)
+    batch = Batch(RequestId("r"), "bot", ["p"], nothing)
     assert [append.entity for append in batch.decide(heads, 1)] == [ANSWER]
     assert batch.results == [["unchanged"]]
 

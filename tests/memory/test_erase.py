@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hivemem_contracts.errors import Unavailable
+from hivemem_contracts.errors import IdempotencyConflict, Unavailable
 from hivemem_memory.decisions import erasing as rules
 from hivemem_memory.endpoints import erasing
 from hivemem_memory.endpoints.erasing import Eraser
@@ -292,7 +292,7 @@ async def test_an_id_that_an_erasure_had_is_not_another_s(bot: Agent) -> None:
     head = await bot.ledger.head(ERASURE, bot.tenant, receipt)
     assert head is not None
     order = rules.Order((NAMESPACE,), "b", "bot", "e1")
-    with pytest.raises(Exception, match="an erasure of something else had the same id"):
+    with pytest.raises(IdempotencyConflict):
         rules.begin_erasure(lambda entity, id: head, receipt, order, 1)  # type: ignore[arg-type]  # one head is enough
     same = rules.Order((NAMESPACE,), "a", "bot", "e1")
     assert rules.begin_erasure(lambda entity, id: head, receipt, same, 1) == []  # type: ignore[arg-type]  # as above

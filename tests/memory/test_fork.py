@@ -55,7 +55,7 @@ class Failing:
         monkeypatch.setattr(ledger, "commit", self.commit)
 
     def commit(self, write: Write) -> "asyncio.Future[Outcome]":
-        if write.request_id is not None and "#" in write.request_id:
+        if write.request_id is not None and "#" in write.request_id.name:
             self.left -= 1
             if self.left < 0:
                 future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -284,7 +284,7 @@ async def test_one_id_is_for_one_fork(bot: Agent) -> None:
     await bot.put("k", 1)
     await fork(bot, id=bot.id("f"))
     refused = await bot.refusal("fork", namespace=NAMESPACE, into="project:other", id=bot.id("f"))
-    assert (refused.code, refused.context["field"]) == (40001, "Nats-Msg-Id")
+    assert (refused.code, refused.context["field"]) == (40906, "Nats-Msg-Id")
 
 
 async def test_large_memories_are_copied_a_few_at_a_time(bot: Agent) -> None:

@@ -167,7 +167,7 @@ async def test_a_try_that_comes_after_its_turn_has_passed_hears_of_it(place: Pla
     id = place.agent.id("absent")
     await place.waits(id=id, ttl_ms=100)
     await Place(place.agent.called("third")).acquire(ttl_ms=LONG_MS, wait_ms=WAIT_MS)
-    assert (await place.waits(id=id))["token"] == 2
+    assert (await place.waits(id=id, ttl_ms=100))["token"] == 2
 
 
 async def test_a_request_that_gave_up_is_answered_the_same_when_it_comes_again(place: Place) -> None:

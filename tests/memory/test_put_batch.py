@@ -120,7 +120,7 @@ async def test_a_batch_of_which_nothing_is_done_leaves_no_trace(bot: Agent) -> N
 async def test_an_id_belongs_to_one_batch(bot: Agent) -> None:
     await batch(bot, put("a", 1), id="m1")
     refused = await bot.refusal("put_batch", puts=[put("b", 1)], id="m1")
-    assert (refused.code, refused.context) == (40001, {"field": "Nats-Msg-Id"})
+    assert (refused.code, refused.context) == (40906, {"field": "Nats-Msg-Id"})
     assert short(await batch(bot.called("other"), put("b", 1), id="m1")) == [(1, True)]
 
 

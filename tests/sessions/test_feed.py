@@ -177,8 +177,8 @@ async def test_fifty_writers_of_one_session_lose_nothing(bot: Agent) -> None:
         agent = bot.called(f"agent-{number}")
         sequences: list[int] = []
         for n in range(10):
-            field = {"content": [number, n], "event_id": f"{number}-{n}"}
-            first = await agent.append("s1", id=f"m{n}", **field, state_delta={f"k{number}": n})
+            field = {"content": [number, n], "event_id": f"{number}-{n}", "state_delta": {f"k{number}": n}}
+            first = await agent.append("s1", id=f"m{n}", **field)
             if n % 3 == 0:
                 again = await agent.append("s1", id=f"m{n}" if n % 2 else f"other-{n}", **field)
                 assert again == {**first, "duplicate": True}

@@ -1,5 +1,6 @@
 """The worker as it is wired, with those that it follows, on either pair of stores: over a real bus, by the client."""
 
+import functools
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
+from pydantic import BaseModel
 
 import hivemem
+from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.settings import SettingsError, WorkerSettings
@@ -18,6 +21,7 @@ from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings
 from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing.contract import Server
+from hivemem_testing.idempotency import lasting, writes_of
 from hivemem_testing.ports import free_port
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import STORES
@@ -238,3 +242,30 @@ async def test_a_collection_of_another_model_is_refused_by_name(
     await worker.stop()
     await store.drop_collection(collection)
     await store.close()
+
+
+_ONE: Final = {"id": "one", "embedding": [1.0, 0.0]}
+_BODIES: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "store": ({**_ONE, "collection": "default"}, {**_ONE, "embedding": [0.0, 1.0]}),
+    "delete": ({"id": "one"}, {"id": "two"}),
+    "sweep": ({"dry_run": True}, {}),
+}
+
+
+@pytest.mark.parametrize("operation", _BODIES)
+async def test_one_id_is_one_command(hive: hivemem.Hive, operation: str) -> None:
+    assert list(_BODIES) == writes_of(VECTORS)
+    body, other = _BODIES[operation]
+    await hive.vectors.store(id="one", embedding=[1.0, 1.0])
+    ask = functools.partial(asked, hive, operation)
+    first = await ask(body, "m1")
+
+    with pytest.raises(hivemem.IdempotencyConflict):
+        await ask(other, "m1")
+    assert lasting(await ask({name: body[name] for name in reversed(body)}, "m1")) == lasting(first)
+    await ask(other, "m2")
+
+
+async def asked(hive: hivemem.Hive, operation: str, body: dict[str, Any], id: str) -> dict[str, Any]:
+    reply: BaseModel = await getattr(hive.with_options(message_id=id).vectors, operation)(**body)
+    return reply.model_dump(mode="json")

@@ -11,7 +11,7 @@ from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents import raw
 from hivemem_contracts.documents.headers import change_headers, dead_headers, error_headers, request_headers
 from hivemem_contracts.documents.schemas import Schema, error_schema, shared_schemas
-from hivemem_contracts.operations import COMMON_ERRORS, AnyOperation
+from hivemem_contracts.operations import COMMON_ERRORS, WRITE_ERRORS, AnyOperation
 from hivemem_contracts.subjects import KEY_MARKER
 
 _SCHEMAS: Final = "#/components/schemas"
@@ -153,7 +153,8 @@ def _operations() -> Schema:
 
 def _request(operation: AnyOperation) -> Schema:
     reply = f"#/channels/{operation.full_name}.reply"
-    errors = sorted({*operation.errors, *COMMON_ERRORS}, key=lambda error: error.code)
+    common = WRITE_ERRORS if operation.writes else COMMON_ERRORS
+    errors = sorted({*operation.errors, *common}, key=lambda error: error.code)
     return {
         "action": "receive",
         "channel": {"$ref": f"#/channels/{operation.full_name}"},

@@ -53,8 +53,10 @@ def change_headers(kind: ChangeKind) -> Schema:
 
 
 def _message_id() -> Schema:
-    text = "The idempotency id of the write: the same one again gets the first outcome. A fresh one if left out."
-    return {streams.MESSAGE_ID: {"type": "string", "minLength": 1, "maxLength": ID_CHARACTERS, "description": text}}
+    text = "The idempotency key of the write: the same one again gets the first outcome. A fresh one if left out."
+    other = f"The key, where there is no {streams.COMMAND_ID}. Not for durable commands: the server drops by it, too."
+    key: Schema = {"type": "string", "minLength": 1, "maxLength": ID_CHARACTERS}
+    return {streams.COMMAND_ID: key | {"description": text}, streams.MESSAGE_ID: key | {"description": other}}
 
 
 def _headers(properties: Schema, required: tuple[str, ...] = ()) -> Schema:

@@ -91,7 +91,7 @@ class MemoryVersion(Memory):
     """One version in the history of a memory."""
 
     operation: VersionOperation = Field(description="What made it.")
-    request_id: str | None = Field(default=None, description="The `Nats-Msg-Id` of the write.")
+    request_id: str | None = Field(default=None, description="The idempotency key of the write.")
     diff: list[Difference] | None = Field(default=None, description="Against the version before, where asked for.")
     diff_omitted: bool = Field(default=False, description="True where it would be too large: compare the two values.")
 

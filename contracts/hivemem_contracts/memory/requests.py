@@ -29,6 +29,8 @@ from hivemem_contracts.model import RequestBody
 class PutMemory(RequestBody):
     """Only `value` is replaced by every put; whatever else is left out stays as it was."""
 
+    default_is_absent = False
+
     namespace: Namespace
     key: Id
     value: MemoryValue
@@ -52,6 +54,8 @@ class PatchMemory(RequestBody):
 
 
 class PutMemories(RequestBody):
+    default_is_absent = False
+
     puts: list[PutMemory] = Field(min_length=1, max_length=BATCH_ITEMS)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hivemem.leases import Lease as Lease
     from hivemem.leases import LeaseLost as LeaseLost
     from hivemem.options import CallOptions as CallOptions
-    from hivemem.publishing import Pipeline as Pipeline
+    from hivemem.pipeline import Pipeline as Pipeline
     from hivemem.publishing import Receipt as Receipt
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hivemem_contracts.errors import AlreadyExists as AlreadyExists
     from hivemem_contracts.errors import Forbidden as Forbidden
     from hivemem_contracts.errors import HiveError as HiveError
+    from hivemem_contracts.errors import IdempotencyConflict as IdempotencyConflict
     from hivemem_contracts.errors import IllegalTransition as IllegalTransition
     from hivemem_contracts.errors import Internal as Internal
     from hivemem_contracts.errors import InvalidRequest as InvalidRequest
@@ -92,7 +93,8 @@ _HOMES = {
     "hivemem.importing": ("Imported",),
     "hivemem.leases": ("Lease", "LeaseLost"),
     "hivemem.options": ("CallOptions",),
-    "hivemem.publishing": ("Pipeline", "Receipt"),
+    "hivemem.pipeline": ("Pipeline",),
+    "hivemem.publishing": ("Receipt",),
     "hivemem.transfer": ("Exported", "Progress"),
     "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),
     "hivemem_contracts.changes": ("Change",),
@@ -100,6 +102,7 @@ _HOMES = {
         "AlreadyExists",
         "Forbidden",
         "HiveError",
+        "IdempotencyConflict",
         "IllegalTransition",
         "Internal",
         "InvalidRequest",

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 import orjson
@@ -60,6 +60,21 @@ async def ask(
     A retryable error, a missing answer, a missing worker and a lost connection are tried again with the same bytes and
     headers, so with the same idempotency id, until the deadline. Raises what was answered last, or `Unavailable`.
     """
+
+    async def attempt(seconds: float) -> Msg:
+        return await connection.request(subject, payload, headers, seconds)
+
+    return await persist(connection, attempt, options, what, judge)
+
+
+async def persist(
+    connection: Connection,
+    attempt: Callable[[float], Awaitable[Msg]],
+    options: CallOptions,
+    what: str,
+    judge: Judge = error_in,
+) -> Msg:
+    """Like `ask`, for what is sent anew by each `attempt` within so many seconds."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     deadline = started + options.timeout_seconds
@@ -70,7 +85,7 @@ async def ask(
         tries += 1
         seconds = min(options.attempt_seconds, deadline - loop.time())
         try:
-            message = await connection.request(subject, payload, headers, seconds)
+            message = await attempt(seconds)
         except NoAnswer as failure:
             # A try that the deadline cut short says less than the one before it.
             if failure.reason != "timeout" or not reason or seconds == options.attempt_seconds:

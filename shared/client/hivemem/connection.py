@@ -7,8 +7,8 @@ no queue and no task stands between, which is what makes a request cheap.
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 import nats.errors
 import orjson
@@ -36,6 +36,14 @@ class NoAnswer(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Outgoing(NamedTuple):
+    """A message on its way out."""
+
+    subject: str
+    payload: bytes
+    headers: dict[str, str] | None
 
 
 class ClientClosed(RuntimeError):
@@ -181,25 +189,33 @@ class Connection:
         self, subject: str, payload: bytes, headers: dict[str, str] | None, timeout_seconds: float
     ) -> Msg:
         """Send once and wait for one answer; `NoAnswer` without one, `TooLarge` past the server's limit."""
-        self._check(payload, headers)
+        return await self.request_batch([Outgoing(subject, payload, headers)], timeout_seconds)
+
+    async def request_batch(self, messages: Sequence[Outgoing], timeout_seconds: float) -> Msg:
+        """Send several messages once, and wait for the answer to the last one of them."""
+        for message in messages:
+            self._check(message.payload, message.headers)
         token = str(next(self._numbers))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         timer = loop.call_later(timeout_seconds, _time_out, future)
         self._waiting[token] = future
+        *ahead, last = messages
         try:
-            await self._client.publish(subject, payload, self._reply_prefix + token, headers)
-            message = await future
+            for sent in ahead:
+                await self._client.publish(sent.subject, sent.payload, headers=sent.headers)
+            await self._client.publish(last.subject, last.payload, self._reply_prefix + token, last.headers)
+            answer = await future
         except nats.errors.MaxPayloadError as error:
-            raise self._too_large(len(payload)) from error
+            raise self._too_large(max(len(message.payload) for message in messages)) from error
         except nats.errors.Error as error:
             raise NoAnswer("disconnected") from error
         finally:
             timer.cancel()
             self._waiting.pop(token, None)
-        if message.headers is not None and message.headers.get("Status") == "503":
+        if answer.headers is not None and answer.headers.get("Status") == "503":
             raise NoAnswer("no_responders")
-        return message
+        return answer
 
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
         """Send without waiting for anything. What cannot be sent is dropped."""

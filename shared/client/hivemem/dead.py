@@ -1,6 +1,6 @@
 """The dead letters: commands that could never succeed, whole, with the reason, to be read, replayed or discarded."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
@@ -21,7 +21,7 @@ from hivemem_contracts.errors import (
 )
 from hivemem_contracts.identifiers import Time, time_from_microseconds
 from hivemem_contracts.limits import LIST_DEFAULT, LIST_MAXIMUM
-from hivemem_contracts.streams import DEAD, DEAD_BODY_OMITTED, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT, MESSAGE_ID
+from hivemem_contracts.streams import COMMAND_ID, DEAD, DEAD_BODY_OMITTED, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT
 from hivemem_contracts.subjects import decode_token, encode_token
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -97,10 +97,8 @@ class DeadLetters:
         """Publish the original bytes to the original subject again, and discard the dead letter.
 
         It keeps its message id, so a command that had been carried out after all, or in part, is not carried out twice.
-        Where the bus still holds that id for a duplicate, `-replay-<sequence>` is added to it, and a header tells the
-        worker the one that it had. If it fails again, it is a dead
-        letter again. Raises `NotFound`, `InvalidRequest` where it is no command or its body was not kept, `Overloaded`
-        and `Unavailable`; repeating is safe.
+        If it fails again, it is a dead letter again. Raises `NotFound`, `InvalidRequest` where it is no command or its
+        body was not kept, `Overloaded` and `Unavailable`; repeating is safe.
         """
         letter = await self.get(sequence)
         if not letter.subject.startswith(f"hive.in.{encode_token(self._tenant)}.") or letter.route is None:
@@ -112,18 +110,11 @@ class DeadLetters:
                 f"dead letter {sequence}: its body of {letter.omitted_bytes} bytes was too large to be kept",
                 field="sequence",
             )
-        headers = {MESSAGE_ID: letter.message_id}
+        headers = {COMMAND_ID: letter.message_id}
         if letter.traceparent:
             headers["traceparent"] = letter.traceparent
         command = Prepared(f"dead letter {sequence}", letter.subject, letter.data, headers, letter.route)
         receipt = await publish_prepared(self._connection, command, self._options)
-        if receipt.duplicate:
-            renamed = {
-                **headers,
-                MESSAGE_ID: f"{letter.message_id}-replay-{sequence}",
-                DEAD_MESSAGE_ID: letter.message_id,
-            }
-            receipt = await publish_prepared(self._connection, replace(command, headers=renamed), self._options)
         await self._delete(sequence)
         return receipt
 

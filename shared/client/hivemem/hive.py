@@ -19,10 +19,9 @@ from hivemem.leases import Lease
 from hivemem.lines import FilePath
 from hivemem.methods import BoundCommand
 from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
+from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
-    PIPELINE_PENDING,
     Body,
-    Pipeline,
     Receipt,
     build_body,
     encode_body,
@@ -38,6 +37,7 @@ from hivemem.waiting import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import inbox_prefix, request_subject
 from hivemem_contracts.vectors.models import RecallFilter, Weights
 from hivemem_contracts.vectors.operations import RECALL
@@ -95,7 +95,7 @@ class Hive:
         options = patient_options(self.options, operation, body)
         headers: dict[str, str] | None = None
         if operation.writes:
-            headers = write_headers(options.message_id, options)
+            headers = write_headers(MESSAGE_ID, options.message_id, options)
         elif options.traceparent:
             headers = {"traceparent": options.traceparent}
         message = await ask(self.connection, subject, encode_body(body), headers, options, operation.full_name)
@@ -125,7 +125,10 @@ class Hive:
         return await publish_prepared(self.connection, prepared, self.options)
 
     def pipeline(self, max_pending: int = PIPELINE_PENDING) -> Pipeline:
-        """Publish many commands with up to `max_pending` not yet acknowledged; `publish` waits while it is full."""
+        """Publish many commands with up to `max_pending` not yet acknowledged; `publish` waits while it is full.
+
+        What waits goes out together: sixteen or more as one atomic batch, which the bus keeps whole or not at all.
+        """
         if self.options.message_id is not None:
             raise InvalidRequest("message_id: a pipeline takes many commands, and each has its own", field="message_id")
         return Pipeline(self, max_pending)

@@ -1,10 +1,8 @@
 """Durable commands: the write is kept by the bus first and carried out by a worker later, in order per route."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Protocol, Self, overload
+from typing import Any, Final, Protocol
 
 import orjson
 import pydantic
@@ -17,14 +15,13 @@ from hivemem.methods import BoundCommand, body_fields
 from hivemem.options import CallOptions
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, InvalidRequest, Overloaded, TooLarge, Unavailable
-from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.identifiers import derived_id, new_id
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.model import RequestBody, invalid_request
-from hivemem_contracts.operations import AnyOperation, Fields, ReplyT, RequestT
-from hivemem_contracts.streams import INGEST, MESSAGE_ID
+from hivemem_contracts.operations import AnyOperation
+from hivemem_contracts.streams import COMMAND_ID, INGEST
 from hivemem_contracts.subjects import command_subject
 
-PIPELINE_PENDING: Final = 256
 RETRY_AFTER_MS: Final = 1_000
 _FULL: Final = {10023, 10028, 10047, 10077}
 """JetStream: insufficient resources, memory or storage exceeded, the stream's own limits reached."""
@@ -39,9 +36,7 @@ class Receipt:
 
     message_id: str
     sequence: int
-    """Its place in the stream of commands."""
-    duplicate: bool
-    """True where the bus saw this id only just now, and kept nothing new. A later repetition is told by the worker."""
+    """Its place in the stream of commands. A repetition has a place of its own, and the worker does it once."""
     route: str
     """What it is ordered by: for `sessions.create` without an id, the id that the session will have."""
 
@@ -58,7 +53,7 @@ class Prepared:
 
     @property
     def message_id(self) -> str:
-        return self.headers[MESSAGE_ID]
+        return self.headers[COMMAND_ID]
 
 
 def find_operation(name: str) -> AnyOperation:
@@ -97,8 +92,8 @@ def encode_body(body: BaseModel) -> bytes:
     return payload
 
 
-def write_headers(message_id: str | None, options: CallOptions) -> dict[str, str]:
-    headers = {MESSAGE_ID: message_id or new_id()}
+def write_headers(header: str, message_id: str | None, options: CallOptions) -> dict[str, str]:
+    headers = {header: message_id or new_id()}
     if options.traceparent:
         headers["traceparent"] = options.traceparent
     return headers
@@ -130,13 +125,17 @@ def prepare(
     if not operation.durable:
         raise InvalidRequest(f"operation: {operation.full_name} can only be requested", field="operation")
     options = commands.options
-    headers = write_headers(message_id or options.message_id, options)
+    # Not `Nats-Msg-Id`: by that the server itself would drop a command of another operation, or another agent.
+    headers = write_headers(COMMAND_ID, message_id or options.message_id, options)
     model = build_body(operation, body)
     named = getattr(model, operation.route) if operation.route else None
     if route is not None and named is not None and route != named:
         raise InvalidRequest(f"route: the body says {named!r}, the caller says {route!r}", field=operation.route)
-    # Without a route there is no order to keep, and a route of its own lets any partition take it.
-    route = named or route or (new_id() if operation.route else headers[MESSAGE_ID])
+    # Without a route there is no order to keep, and a route of its own lets any partition take it. The same command
+    # again gets the same one: it is the id of what a worker creates.
+    message_id = headers[COMMAND_ID]
+    created = derived_id(operation.full_name, commands.agent, message_id) if operation.route else message_id
+    route = named or route or created
     return Prepared(
         operation.full_name,
         command_subject(commands.tenant, commands.agent, operation.service, operation.name, route),
@@ -147,15 +146,14 @@ def prepare(
 
 
 async def publish_prepared(connection: Connection, command: Prepared, options: CallOptions) -> Receipt:
-    """Publish until the stream acknowledges. The same id goes with every try, so the bus keeps it once."""
+    """Publish until the stream acknowledges. The same id goes with every try, so the worker does it once."""
     message = await ask(
-        connection, command.subject, command.payload, command.headers, options, f"publishing {command.what}", _refusal
+        connection, command.subject, command.payload, command.headers, options, f"publishing {command.what}", refusal
     )
-    ack = jetstream_result(message.data)
-    return Receipt(command.message_id, int(ack["seq"]), bool(ack.get("duplicate", False)), command.route)
+    return Receipt(command.message_id, int(jetstream_result(message.data)["seq"]), command.route)
 
 
-def _refusal(message: Msg) -> HiveError | None:
+def refusal(message: Msg) -> HiveError | None:
     try:
         jetstream_result(message.data)
     except JetStreamError as error:
@@ -177,90 +175,3 @@ def _translated(error: JetStreamError) -> HiveError:
     if error.code >= 500:
         return Unavailable(f"{INGEST}: {error.description}", err_code=error.err_code, retry_after_ms=RETRY_AFTER_MS)
     return InvalidRequest(f"{INGEST}: {error.description}", field="body", err_code=error.err_code)
-
-
-class Pipeline:
-    """Publishes without waiting for each acknowledgement, with a bounded number of commands in flight.
-
-    Commands of one route are sent one after the other, so that they stay in order whatever fails; those of different
-    routes overlap. When a command fails, later ones of its route are not sent. As a context manager it flushes at the
-    end; where the block raised, it gives up what is not acknowledged yet.
-    """
-
-    def __init__(self, commands: Commands, max_pending: int) -> None:
-        if max_pending < 1:
-            raise ValueError("max_pending is one or more")
-        self._commands = commands
-        self._slots = asyncio.Semaphore(max_pending)
-        self._last: dict[str, asyncio.Task[Receipt]] = {}
-        self._running: set[asyncio.Task[Receipt]] = set()
-        self._failed: dict[str, HiveError] = {}
-
-    @overload
-    async def publish(
-        self, command: BoundCommand[Fields, RequestT, ReplyT], /, *args: Fields.args, **fields: Fields.kwargs
-    ) -> asyncio.Future[Receipt]: ...
-    @overload
-    async def publish(
-        self, command: str, body: Body, /, *, route: str | None = None, message_id: str | None = None
-    ) -> asyncio.Future[Receipt]: ...
-    async def publish(self, command: Any, /, *args: Any, **fields: Any) -> asyncio.Future[Receipt]:
-        """Take a command, waiting while `max_pending` are in flight. Answers a future of its receipt.
-
-        Raises `InvalidRequest` and `TooLarge` at once. What fails later is in the future, and raised by `flush`.
-        """
-        prepared = prepare(self._commands, command, args, fields)
-        await self._slots.acquire()
-        task = asyncio.create_task(self._send(prepared, self._last.get(prepared.route)))
-        self._last[prepared.route] = task
-        self._running.add(task)
-        task.add_done_callback(lambda done: self._settle(prepared.route, done))
-        return task
-
-    async def _send(self, command: Prepared, before: asyncio.Task[Receipt] | None) -> Receipt:
-        if before is not None:
-            await asyncio.wait((before,))
-        failed = self._failed.get(command.route)
-        if failed is not None:
-            raise Unavailable(
-                f"publishing {command.what}: not sent, for an earlier command of route {command.route!r} failed: "
-                f"{failed.detail}",
-                reason="earlier_failed",
-            )
-        try:
-            return await publish_prepared(self._commands.connection, command, self._commands.options)
-        except HiveError as error:
-            self._failed[command.route] = error
-            raise
-
-    def _settle(self, route: str, task: asyncio.Task[Receipt]) -> None:
-        self._slots.release()
-        self._running.discard(task)
-        if self._last.get(route) is task:
-            del self._last[route]
-        if not task.cancelled():
-            task.exception()  # read here, so that nobody must; `flush` raises it
-
-    async def flush(self) -> None:
-        """Wait until everything is acknowledged, or raise the first failure; after that the pipeline goes on anew."""
-        while self._running:
-            await asyncio.wait(tuple(self._running))
-        if self._failed:
-            errors = list(self._failed.values())
-            self._failed = {}
-            if len(errors) > 1:
-                errors[0].add_note(f"commands of {len(errors) - 1} more routes failed")
-            raise errors[0]
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            await self.flush()
-            return
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)

@@ -2,21 +2,28 @@
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic
+from hashlib import blake2b
+from typing import Any, Final, Generic
 
+import orjson
 from pydantic import BaseModel
 
 from hivemem_contracts.errors import HiveError, InvalidRequest
 from hivemem_contracts.limits import ID_CHARACTERS
-from hivemem_contracts.model import decode_body
+from hivemem_contracts.model import RequestBody, decode_body
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT, ServiceContract
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import Sender
-from hivemem_runtime.ledger.port import Ledger, Outcome, Write
+from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Outcome, RequestId, Write
+
+DIGEST_BYTES: Final = 8
+"""Enough to tell two commands of one agent apart, and not more than each row has to pay for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One request or durable command: who asks, for what, under which id."""
 
@@ -27,11 +34,37 @@ class Call:
     route: str | None = None
     published_at: int | None = None
     """When the bus stored a durable command, in microseconds since 1970; None for a request."""
+    digest: bytes | None = None
+    """Of the body of a write, once that is decoded."""
 
     @property
-    def request_id(self) -> str:
+    def request_name(self) -> str:
         """The message id in the scope where it is unique: nobody else's retry can be mistaken for this one."""
         return f"{self.operation.full_name}|{self.sender.agent}|{self.message_id}"
+
+    @property
+    def request_id(self) -> RequestId:
+        """The message id in its scope, with the digest of the body."""
+        return RequestId(self.request_name, self.digest)
+
+    def note(self, entity: AnyEntity, id: str) -> Write:
+        """A write that does nothing but take the message id, for an operation without one commit that could."""
+        return Write(self.sender.tenant, self.sender.agent, entity, id, lambda heads, now: [], self.request_id)
+
+
+class _Unused(Exception):
+    """Nothing was done under this message id yet."""
+
+
+async def require_unused(ledger: Ledger, call: Call, entity: AnyEntity, id: str) -> None:
+    """Raise `IdempotencyConflict` now where a commit under the call's message id would raise it later. Nothing is
+    remembered by this."""
+
+    def decide(heads: Heads, now: int) -> Decision:
+        raise _Unused
+
+    with suppress(_Unused):
+        await ledger.commit(Write(call.sender.tenant, call.sender.agent, entity, id, decide, call.request_id))
 
 
 Plan = Callable[[Call, RequestT], Write]
@@ -58,6 +91,16 @@ class Command(Generic[RequestT, ReplyT]):
 
     plan: Plan[RequestT]
     answer: Answer[RequestT, ReplyT]
+
+
+def body_digest(body: RequestBody) -> bytes:
+    """A digest that is the same for two bodies that ask for the same, however a client wrote them: in any order of the
+    fields, with defaults or without."""
+    absent = body.default_is_absent
+    fields = body.__pydantic_serializer__.to_python(
+        body, mode="json", by_alias=True, exclude_defaults=absent, exclude_unset=not absent
+    )
+    return blake2b(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES).digest()
 
 
 class Service:
@@ -109,10 +152,16 @@ class Service:
         return [op for op in self.contract if op.name not in self._commands and op.name not in self._handlers]
 
     def decode(self, call: Call, data: bytes) -> BaseModel:
-        """The validated body; a durable command's route and its body must name the same thing."""
+        """The validated body; a durable command's route and its body must name the same thing. From here on the call
+        knows the digest of its body."""
         if len(call.message_id) > ID_CHARACTERS:
             raise InvalidRequest(f"{MESSAGE_ID}: over {ID_CHARACTERS} characters", field=MESSAGE_ID)
-        body: BaseModel = decode_body(call.operation.request, data)
+        body = self._routed(call, decode_body(call.operation.request, data))
+        if call.operation.writes:
+            call.digest = body_digest(body)
+        return body
+
+    def _routed(self, call: Call, body: RequestBody) -> RequestBody:
         field = call.operation.route
         if call.route is None or field is None:
             return body

@@ -42,6 +42,7 @@ class Collecting:
         service.handler(operations.GC, self.gc)
 
     async def gc(self, call: Call, body: requests.CollectGarbage) -> GarbageCollected:
+        await self._ledger.commit(call.note(BLOB, COLLECTOR))
         grace = self._grace_seconds if body.grace_seconds is None else body.grace_seconds
         before = time.time_ns() // 1_000 - grace * 1_000_000
         until = time.monotonic() + BUDGET_SECONDS

@@ -12,7 +12,7 @@ from hivemem_contracts.errors import RevisionConflict
 from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_runtime.erasing import Announcements, erase_announced
 from hivemem_runtime.ledger.entity import Stamp
-from hivemem_runtime.ledger.port import Decide, Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Decide, Ledger, Outcome, RequestId, Write
 from hivemem_runtime.service import Call, Service
 
 RELEASED_AT_ONCE: Final = 100
@@ -117,7 +117,7 @@ class Deleting:
         decide: Decide,
         *,
         cause: str,
-        request_id: str | None = None,
+        request_id: RequestId | None = None,
     ) -> Outcome:
         return await self._ledger.commit(
             Write(tenant, actor, DELETION, place, decide, request_id=request_id, cause=cause)

@@ -25,7 +25,7 @@ from hivemem_contracts.artifacts.chunks import parse_upload_subject, upload_subj
 from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.artifacts.replies import UploadAborted
 from hivemem_contracts.errors import HiveError, InvalidRequest, NotFound, Unavailable
-from hivemem_contracts.identifiers import derived_id, time_from_microseconds
+from hivemem_contracts.identifiers import derived_id, new_id, time_from_microseconds
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES
 from hivemem_contracts.model import decode_body
 from hivemem_contracts.sizes import check_size
@@ -34,7 +34,7 @@ from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.raw import NobodyListens, RawAnswer, RawRequest, ask
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
-from hivemem_runtime.service import Call, Service
+from hivemem_runtime.service import Call, Service, body_digest, require_unused
 
 COMMIT_HEADER: Final = "Hive-Commit"
 """On the subject of an upload, from another worker: the body is that of a commit, the answer is its artifact."""
@@ -76,7 +76,7 @@ class Uploading:
         if body.presigned:
             self._check_presigned(body)
         require_announceable(sender.tenant, body.session_id, body.name)
-        upload_id = derived_id("upload", sender.tenant, call.request_id)
+        upload_id = derived_id("upload", sender.tenant, call.request_name)
         until = self._holding.deadline()
         upload = Upload(
             body.session_id,
@@ -104,7 +104,7 @@ class Uploading:
             )
         )
         if outcome.duplicate:
-            return await self.resume(call, requests.ResumeUpload(upload_id=upload_id))
+            return await self._resumed(sender, upload_id)
         return await self._view(sender, upload_id, upload, next_chunk=0)
 
     def _check_presigned(self, body: requests.BeginUpload) -> None:
@@ -115,7 +115,12 @@ class Uploading:
             raise InvalidRequest("size: a presigned upload says how large it is", field="size")
 
     async def resume(self, call: Call, body: requests.ResumeUpload) -> models.Upload:
-        sender, upload_id = call.sender, body.upload_id
+        await require_unused(self._ledger, call, UPLOAD, body.upload_id)
+        upload = await self._resumed(call.sender, body.upload_id)
+        await self._ledger.commit(call.note(UPLOAD, body.upload_id))
+        return upload
+
+    async def _resumed(self, sender: Sender, upload_id: str) -> models.Upload:
         try:
             head = await self._ledger.head(UPLOAD, sender.tenant, upload_id)
             if head is not None and head.value is not None and head.value.presigned:
@@ -152,16 +157,19 @@ class Uploading:
     async def chunk(self, request: RawRequest) -> RawAnswer:
         sender, upload_id = parse_upload_subject(request.subject)
         if COMMIT_HEADER in request.headers:
-            call = Call(sender, operations.COMMIT, request.headers.get(MESSAGE_ID, ""))
             body = decode_body(requests.CommitUpload, request.data)
+            message_id = request.headers.get(MESSAGE_ID) or new_id()
+            call = Call(sender, operations.COMMIT, message_id, digest=body_digest(body))
             artifact = await self._commit_here(call, body, take_over=False)
             return RawAnswer(data=artifact.model_dump_json().encode())
         index = chunk_index(request)
         return await self._holding.chunk(sender.tenant, sender.agent, upload_id, index, request)
 
     async def commit(self, call: Call, body: requests.CommitUpload) -> Artifact:
+        await require_unused(self._ledger, call, UPLOAD, body.upload_id)
         upload = await self._upload(call.sender.tenant, body.upload_id)
         if not upload.open:
+            await self._ledger.commit(call.note(UPLOAD, body.upload_id))
             return await self._became(call.sender.tenant, body.upload_id, upload)
         if upload.presigned or upload.member == self._holding.member:
             return await self._commit_here(call, body, take_over=False)
@@ -276,6 +284,7 @@ class Uploading:
                     ARTIFACT,
                     place,
                     lambda heads, now: commit_upload(heads, upload_id, found, content_type, now, kept_until=until),
+                    request_id=call.request_id,
                     cause=call.message_id,
                     traceparent=call.traceparent,
                 )

@@ -5,17 +5,14 @@ the parts that are not done yet, and those alone: nothing is done twice, and wha
 """
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
-from hivemem_contracts.errors import HiveError, InvalidRequest
-from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.errors import HiveError
 from hivemem_memory.entities.answers import ANSWER, Answer
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, evolve_memory
 from hivemem_runtime.ledger.entity import AnyEntity, Stamp
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
-
-_FINGERPRINT_BYTES = 16
+from hivemem_runtime.ledger.identities import idempotency_conflict
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, RequestId
 
 
 class Staged:
@@ -59,14 +56,15 @@ class Batch:
     A decision may run more than once; what stands here afterwards is of its last run, the one that counted.
     """
 
-    __slots__ = ("_agent", "_do_part", "_fingerprint", "_id", "_places", "before", "results")
+    __slots__ = ("_agent", "_digest", "_do_part", "_places", "before", "id", "results")
 
-    def __init__(self, request_id: str, agent: str, places: Sequence[str], do_part: DoPart) -> None:
-        self._id = request_id
+    def __init__(self, request_id: RequestId, agent: str, places: Sequence[str], do_part: DoPart) -> None:
+        self.id = request_id.name
+        """Of the answer that is kept."""
         self._agent = agent
         self._places = places
         self._do_part = do_part
-        self._fingerprint = blake2b("\n".join(places).encode(), digest_size=_FINGERPRINT_BYTES).hexdigest()
+        self._digest = None if request_id.digest is None else request_id.digest.hex()
         self.before: list[Done | None] = []
         """What an earlier request of the same id had done; None where it had not."""
         self.results: list[Done | HiveError] = []
@@ -95,17 +93,18 @@ class Batch:
         if not news:
             return []
         kept = [None if isinstance(result, HiveError) else result for result in self.results]
-        answer = Answer({"parts": self._fingerprint, "done": kept}, now)
-        return [Append(ANSWER, self._id, answer), *staged.appends]
+        answer = Answer({"digest": self._digest, "done": kept}, now)
+        return [Append(ANSWER, self.id, answer), *staged.appends]
 
     def _known(self, heads: Heads) -> list[Done | None]:
-        head = heads(ANSWER, self._id)
+        head = heads(ANSWER, self.id)
         if head is None or head.value is None:
             return [None] * len(self._places)
         reply = head.value.reply
-        if reply["parts"] != self._fingerprint:
-            raise InvalidRequest(f"{MESSAGE_ID}: a request with other parts had the same id", field=MESSAGE_ID)
         done: list[Done | None] = reply["done"]
+        # An answer of an older release has no digest.
+        if reply.get("digest") not in (None, self._digest) or len(done) != len(self._places):
+            raise idempotency_conflict()
         return done
 
     def _try_part(self, staged: Staged, number: int) -> Done | HiveError:

@@ -34,6 +34,8 @@ class Progress(NamedTuple):
     entries: int = 0
     slices: int = 0
     done: bool = False
+    digest: str | None = None
+    """Of the request; None where an older release began it."""
 
     def answer(self, now: int) -> Answer:
         return Answer({"fork": list(self)}, now)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hivemem_contracts.errors import InvalidRequest, NotFound, RevisionConflict, TooLarge
+from hivemem_contracts.errors import NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.memory.requests import ConfirmErasure
-from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_memory.decisions.standing import memory_not_found
 from hivemem_memory.entities.erasures import ERASURE, Erasure
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY
+from hivemem_runtime.ledger.identities import idempotency_conflict
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
@@ -39,7 +39,7 @@ def begin_erasure(heads: Heads, receipt: str, order: Order, now: int) -> Decisio
     begun = heads(ERASURE, receipt)
     if begun is not None and begun.value is not None:
         if (begun.value.namespace, begun.value.key, begun.value.more) != (first, order.key, more):
-            raise InvalidRequest(f"{MESSAGE_ID}: an erasure of something else had the same id", field=MESSAGE_ID)
+            raise idempotency_conflict()
         return []
     if order.key is not None:
         memory = heads(MEMORY, place_of(first, order.key))

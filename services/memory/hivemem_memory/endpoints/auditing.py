@@ -30,7 +30,7 @@ from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading
 from hivemem_runtime.ledger.places import place_of, scope_of
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, RequestId, Write
 from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
@@ -115,7 +115,7 @@ class Trail:
                 CHAIN,
                 CHAIN_ID,
                 lambda heads, now: refuse(heads, refusals, now),
-                request_id=derived_id("refused", call.request_id, *said),
+                request_id=RequestId(derived_id("refused", call.request_name, *said)),
                 cause=call.message_id[:ID_CHARACTERS],
                 traceparent=call.traceparent,
             )

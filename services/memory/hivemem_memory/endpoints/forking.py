@@ -10,7 +10,6 @@ from hivemem_contracts.errors import AlreadyExists, HiveError, InvalidRequest, T
 from hivemem_contracts.identifiers import covers, microseconds_from_time, time_from_microseconds
 from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.memory import replies, requests
-from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_memory.decisions.copying import Copy, Progress, copy_slice, progress_of, reads_of
 from hivemem_memory.decisions.standing import expired
 from hivemem_memory.endpoints.past import bounds_after, lived_at, read_past, settled
@@ -18,8 +17,9 @@ from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, require_announceable
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.identities import idempotency_conflict, require_same_command
 from hivemem_runtime.ledger.places import below, moved, namespace_and_key
-from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, Ledger, Outcome, RequestId, Write
 from hivemem_runtime.paging import READ_AT_ONCE
 from hivemem_runtime.service import Call
 
@@ -43,15 +43,17 @@ class Forking:
     async def fork(self, call: Call, body: requests.ForkNamespace) -> replies.NamespaceForked:
         if covers(body.namespace, body.into) or covers(body.into, body.namespace):
             raise InvalidRequest(f"into: {body.into!r} and {body.namespace!r} lie in one another", field="into")
-        known = await self._ledger.head(ANSWER, call.sender.tenant, call.request_id)
+        known = await self._ledger.head(ANSWER, call.sender.tenant, call.request_name)
         if known is None or known.value is None:
             duplicate = False
             progress = await self._begin(call, body)
         else:
             progress = progress_of(known.value)
             duplicate = progress.done
+            digest = None if progress.digest is None else bytes.fromhex(progress.digest)
+            require_same_command(digest, call.request_id.digest)
         if (progress.namespace, progress.into) != (body.namespace, body.into):
-            raise InvalidRequest(f"{MESSAGE_ID}: a fork of other namespaces had the same id", field=MESSAGE_ID)
+            raise idempotency_conflict()
         while not progress.done:
             progress = await self._go_on(call, progress)
         return replies.NamespaceForked(
@@ -67,10 +69,11 @@ class Forking:
         at = await settled(self._ledger, call, asked)
         await self._require_nothing(call, body.into)
         await self._require_names(call, body, at)
-        progress = Progress(body.namespace, body.into, at)
+        digest = None if call.digest is None else call.digest.hex()
+        progress = Progress(body.namespace, body.into, at, digest=digest)
 
         def decide(heads: Heads, now: int) -> Decision:
-            return [Append(ANSWER, call.request_id, progress.answer(now))]
+            return [Append(ANSWER, call.request_name, progress.answer(now))]
 
         return progress_of((await self._write(call, call.request_id, decide)).record)
 
@@ -115,9 +118,9 @@ class Forking:
         agent, published_at = call.sender.agent, call.published_at
 
         def decide(heads: Heads, now: int) -> Decision:
-            return copy_slice(heads, call.request_id, copies, after, agent, published_at, now)
+            return copy_slice(heads, call.request_name, copies, after, agent, published_at, now)
 
-        request_id = f"{call.request_id}#{progress.slices + 1}"
+        request_id = RequestId(f"{call.request_name}#{progress.slices + 1}", call.digest)
         return progress_of((await self._write(call, request_id, decide, reads_of(copies, published_at))).record)
 
     async def _next_copies(self, tenant: str, progress: Progress) -> tuple[list[Copy], str, bool]:
@@ -138,7 +141,7 @@ class Forking:
         return copies, reached, more
 
     async def _write(
-        self, call: Call, request_id: str, decide: Decide, reads: Sequence[tuple[AnyEntity, str]] = ()
+        self, call: Call, request_id: RequestId, decide: Decide, reads: Sequence[tuple[AnyEntity, str]] = ()
     ) -> Outcome:
         sender = call.sender
         return await self._ledger.commit(
@@ -146,7 +149,7 @@ class Forking:
                 sender.tenant,
                 sender.agent,
                 ANSWER,
-                call.request_id,
+                call.request_name,
                 decide,
                 request_id,
                 cause=call.message_id,

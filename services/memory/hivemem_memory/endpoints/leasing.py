@@ -51,7 +51,7 @@ class Leasing:
             self._waiting.require_room()
         sender = call.sender
         place = LeasePlace.of(sender.tenant, body.namespace, body.key)
-        ticket = derived_id(call.request_id)
+        ticket = derived_id(call.request_name)
         until = now_in_microseconds() + body.wait_ms * 1_000
         waiter = Waiter(ticket, sender.agent, body.ttl_ms, until)
 

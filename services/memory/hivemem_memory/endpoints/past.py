@@ -83,7 +83,7 @@ async def settled(ledger: Ledger, call: Call, asked: int | None) -> int:
         moments.append(now)
         return []
 
-    await ledger.commit(Write(call.sender.tenant, call.sender.agent, ANSWER, call.request_id, decide))
+    await ledger.commit(Write(call.sender.tenant, call.sender.agent, ANSWER, call.request_name, decide))
     return moments[-1] if asked is None else min(asked, moments[-1])
 
 

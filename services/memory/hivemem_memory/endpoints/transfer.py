@@ -76,7 +76,7 @@ async def import_memories(ledger: Ledger, call: Call, body: requests.ImportMemor
             tenant,
             agent,
             ANSWER,
-            call.request_id,
+            batch.id,
             batch.decide,
             cause=call.message_id,
             traceparent=call.traceparent,

@@ -113,7 +113,7 @@ async def put_batch(ledger: Ledger, call: Call, body: requests.PutMemories) -> b
             tenant,
             agent,
             ANSWER,
-            call.request_id,
+            batch.id,
             batch.decide,
             cause=call.message_id,
             traceparent=call.traceparent,

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hivemem_contracts.errors import HiveError, NotFound
-from hivemem_contracts.identifiers import derived_id, microseconds_from_time, new_id, time_from_microseconds
+from hivemem_contracts.errors import HiveError, IdempotencyConflict, NotFound
+from hivemem_contracts.identifiers import microseconds_from_time, new_id, time_from_microseconds
 from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_contracts.sessions.models import Machine, Session
 from hivemem_runtime.ledger.cursor import encode_cursor
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, Write
+from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, RequestId, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import (
     append_event,
@@ -21,6 +21,7 @@ from hivemem_sessions.decisions import (
     put_machine,
     set_state,
 )
+from hivemem_sessions.decisions.event_ids import is_made, made_event_id, request_of
 from hivemem_sessions.endpoints import reading
 from hivemem_sessions.endpoints.deletion import Eraser
 from hivemem_sessions.endpoints.listing import list_sessions
@@ -91,19 +92,20 @@ class Endpoints:
 
     def plan_append(self, call: Call, body: requests.AppendEvent, part: str = "") -> Write:
         """Without an event id of the caller's own, the message's id gives it: then one identity is enough for both."""
-        own = body.event.event_id
-        event_id = own or derived_id(body.session_id, call.request_id + part)
-        sender = call.sender
+        own, made = body.event.event_id, made_event_id(call.request_name + part)
+        event_id, sender = own or made, call.sender
         return Write(
             sender.tenant,
             sender.agent,
             SESSION,
             body.session_id,
             lambda heads, now: append_event(heads, body, event_id, sender.agent),
-            request_id=call.request_id + part if own else None,
-            once=event_id,
+            request_id=RequestId(request_of(made), call.digest, as_long_as_key=own is None),
+            once=own,
             cause=call.message_id,
             traceparent=call.traceparent,
+            answered_by=request_of(own) if own is not None and is_made(own) else None,
+            part_of=call.request_id if part else None,
         )
 
     def answer_append(self, call: Call, body: Any, outcome: Outcome) -> replies.Appended:
@@ -120,6 +122,9 @@ class Endpoints:
         """All queued before the first is awaited, so they share commits and keep their order."""
         writes = [self.plan_append(call, append, f"#{place}") for place, append in enumerate(body.appends)]
         outcomes = await asyncio.gather(*map(self._ledger.commit, writes), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, IdempotencyConflict):
+                raise outcome
         if call.route is not None:
             _raise_first(outcomes)
         return replies.AppendedBatch(

@@ -6,6 +6,7 @@ crash left behind. Any number may run at once, and while everything is written t
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from hivemem_contracts.errors import InvalidRequest
@@ -13,12 +14,14 @@ from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.limits import CURSOR_CHARACTERS
 from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.decisions.sweeping import Tally
 from hivemem_vectors.endpoints.swept_items import SweptItems
 from hivemem_vectors.endpoints.swept_memories import Stretch, SweptMemories
 from hivemem_vectors.endpoints.swept_vectors import SweptVectors
+from hivemem_vectors.entities.sweeps import SWEEP
 
 PART_SECONDS: Final = 1.5
 """How long one part takes about."""
@@ -59,9 +62,10 @@ class Sweeping:
         }
 
     def bind(self, service: Service) -> None:
-        service.handler(operations.SWEEP, self.sweep)
+        service.handler(operations.SWEEP, partial(self.sweep, service.ledger))
 
-    async def sweep(self, call: Call, body: requests.SweepIndex) -> SweepPage:
+    async def sweep(self, ledger: Ledger, call: Call, body: requests.SweepIndex) -> SweepPage:
+        await ledger.commit(call.note(SWEEP, call.sender.tenant))
         return await self.part(call.sender.tenant, body.cursor, body.dry_run)
 
     def begin_at(self, tenant: str, phase: str) -> str:

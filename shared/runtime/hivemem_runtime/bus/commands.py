@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
-from hivemem_contracts.streams import DEAD_MESSAGE_ID, MESSAGE_ID
+from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import dead_subject_of, decode_token, sender_of
 from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
@@ -199,9 +199,8 @@ class Commands:
 
 
 def message_id(message: DurableMessage) -> str:
-    """The publisher's id, or one that is the same at every delivery, so that a second one adds nothing. A replay that
-    the bus would not take under its id says here which one it was, so that nothing of it is done twice."""
-    known = message.headers.get(DEAD_MESSAGE_ID) or message.headers.get(MESSAGE_ID)
+    """The publisher's id, or one that is the same at every delivery, so that a second one adds nothing."""
+    known = message.headers.get(COMMAND_ID) or message.headers.get(MESSAGE_ID)
     return known or f"{message.stored_at}-{message.sequence}"
 
 

@@ -22,7 +22,7 @@ from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Overloaded, TooLarge
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
-from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.admission import Admission, Tenant
 from hivemem_runtime.bus.discovery import Discovery, Endpoint
@@ -315,5 +315,5 @@ def _call(pending: Pending, message: Msg) -> Call:
     if pending.sender is None:
         raise InvalidRequest(f"subject: {message.subject!r} names no tenant or no agent", field="subject")
     headers = message.headers or {}
-    message_id = headers.get(MESSAGE_ID) or new_id()
+    message_id = headers.get(COMMAND_ID) or headers.get(MESSAGE_ID) or new_id()
     return Call(pending.sender, pending.served.operation, message_id, traceparent_of(headers))

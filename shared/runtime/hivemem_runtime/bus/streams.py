@@ -79,6 +79,8 @@ def _ingest(settings: StreamSettings) -> Config:
         "num_replicas": settings.replicas,
         # Deduplication here would be by id alone, over all tenants; the ledger does it per agent and operation.
         "duplicate_window": SHORTEST_DUPLICATE_WINDOW,
+        # Many commands published at once are one batch, and one `fsync` where each is on the disk before it counts.
+        "allow_atomic": True,
         # The tenant and the route decide the partition, so that what needs an order has one consumer.
         "subject_transform": {
             "src": COMMANDS,

@@ -53,13 +53,29 @@ Decide = Callable[[Heads, int], Decision]
 """`decide(heads, now)`: reads only `heads`, awaits nothing, may run more than once; raises a `HiveError` to refuse."""
 
 
+class RequestId(NamedTuple):
+    """The idempotency key of a command, and a digest of the command itself.
+
+    The same name with another digest is refused with `IdempotencyConflict`; without a digest, it matches any.
+    """
+
+    name: str
+    """In the scope where it is unique, within a tenant."""
+    digest: bytes | None = None
+    as_long_as_key: bool = False
+    """Remembered until the key is erased, and not for `request_memory_seconds` only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """One atomic step on one or more keys of a tenant.
 
-    `request_id` (scoped by its maker to agent and operation) is remembered for at least the ledger's
-    `request_memory_seconds`; `once` (scoped to the key: an event id) as long as the key is not erased. The same one
-    again, of either kind, adds nothing and answers the first outcome.
+    `request_id` is remembered for at least the ledger's `request_memory_seconds`; `once` (scoped to the key: an event
+    id) as long as the key is not erased. The same one again, of either kind, adds nothing and answers the first
+    outcome. Where another write to this very key had the request name `answered_by`, that answers as well.
+
+    `part_of` is the id of a command of several writes. It answers none of them, but it is remembered with the first
+    of them that appends, so that another command under the same id is refused.
 
     `reads` names other keys that the decision will ask for, so that they are read together. It may ask for more, each
     at the price of a read of its own.
@@ -70,11 +86,13 @@ class Write:
     entity: AnyEntity
     id: str
     decide: Decide
-    request_id: str | None = None
+    request_id: RequestId | None = None
     once: str | None = None
     cause: str | None = None
     traceparent: str | None = None
     reads: Sequence[tuple[AnyEntity, str]] = ()
+    answered_by: str | None = None
+    part_of: RequestId | None = None
 
 
 class Committed(NamedTuple):

@@ -16,11 +16,11 @@ from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import (
     REQUESTS,
+    Identities,
     head_id,
     heads_of,
     identities_of,
     indexed_fields,
-    is_once,
     kept_stamp,
     record_document,
     record_id,
@@ -32,7 +32,7 @@ from hivemem_runtime.ledger.mongo.driver import Document, Query
 from hivemem_runtime.ledger.mongo.errors import CommitUnknown, Conflict, translated, unavailable
 from hivemem_runtime.ledger.mongo.history import read_versions
 from hivemem_runtime.ledger.mongo.operations import Operations
-from hivemem_runtime.ledger.mongo.plan import Plan, Spent
+from hivemem_runtime.ledger.mongo.plan import Answered, Plan, Spent
 from hivemem_runtime.ledger.mongo.purging import pending_purges
 from hivemem_runtime.ledger.mongo.traces import has_landed, leave_trace
 from hivemem_runtime.ledger.mongo.workbench import Workbench
@@ -52,10 +52,10 @@ class Batch:
     known: dict[HeadKey, KnownHead] = field(default_factory=dict[HeadKey, KnownHead])
     fresh: set[HeadKey] = field(default_factory=set[HeadKey])
     asked: set[str] = field(default_factory=set[str])
-    answered: dict[str, Outcome | Spent] = field(default_factory=dict[str, Outcome | Spent])
+    answered: dict[str, Answered] = field(default_factory=dict[str, Answered])
     suspects: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
     read_again: bool = False
-    identities: Sequence[Sequence[str]] = field(init=False)
+    identities: Sequence[Identities] = field(init=False)
 
     def __post_init__(self) -> None:
         self.identities = [identities_of(write) for write in self.writes]
@@ -94,6 +94,8 @@ class Batch:
 
     async def _decided(self) -> Plan:
         await self._know(self._named())
+        # Nothing that a write stores would collide with these, so they are asked for before.
+        await self._ask({found.elsewhere for found in self.identities if found.elsewhere is not None} - self.asked)
         while True:
             plan = Plan(self.known, self.bench.marks, self.answered, self.bench.clock)
             for write, identities in zip(self.writes, self.identities, strict=True):
@@ -161,7 +163,7 @@ class Batch:
         by_entity: dict[str, list[Document]] = defaultdict(list)
         for document in found:
             if "spent" in document:
-                self.answered[document["_id"]] = Spent(document["entity"])
+                self.answered[document["_id"]] = Answered(Spent(document["entity"]), None)
             else:
                 by_entity[document["entity"]].append(document)
         for name, documents in by_entity.items():
@@ -179,16 +181,17 @@ class Batch:
             tenant, id, version = _place(request)
             first = _first_outcome(request, records.get((tenant, id, version)))
             if first is not None and (version == 0 or version > erased.get((tenant, id), 0)):
-                self.answered[request["_id"]] = first
-            elif is_once(request["_id"]):
+                self.answered[request["_id"]] = Answered(first, request.get("d"))
+            elif "until" not in request:
                 outdated.append(request)
             else:
-                self.answered[request["_id"]] = Spent(entity.name)
+                self.answered[request["_id"]] = Answered(Spent(entity.name), None)
         if outdated:
             await self._drop_requests(outdated)
 
     async def _drop_requests(self, requests: Iterable[Document]) -> None:
-        """Of event ids that answer with what is erased: the erasure does the same, unless they are another key's."""
+        """Drop those that are kept as long as their key, which is erased: the erasure does the same, unless they are
+        another key's."""
         operations = self.bench.operations()
         for request in requests:
             operations.delete(REQUESTS, {"_id": request["_id"], "v": request["v"]})
@@ -199,8 +202,8 @@ class Batch:
         self.known.clear()
         self.fresh.clear()
         self.answered.clear()
-        identities = {identity for identities in self.identities for identity in identities}
-        await asyncio.gather(self._load(wanted), self._ask(identities))
+        names = {name for identities in self.identities for name in identities.names}
+        await asyncio.gather(self._load(wanted), self._ask(names))
         self.read_again = False
 
     async def _landed(self) -> Plan | None:
@@ -298,10 +301,12 @@ def _add_records(operations: Operations, plan: Plan, token: str) -> None:
 
 def _add_requests(operations: Operations, plan: Plan, memory: int) -> None:
     until: dict[int, datetime] = {}
-    for identity, done in plan.requests.items():
+    for name, done in plan.requests.items():
         place = done.entity, done.tenant, done.id, done.version
-        document = request_document(identity, place, done.held, done.stamp)
-        if not is_once(identity):
+        document = request_document(name, place, done.held, done.stamp)
+        if done.digest is not None:
+            document["d"] = done.digest
+        if not done.as_long_as_key:
             second = (done.at + memory) // 1_000_000 + 1
             if second not in until:
                 until[second] = time_from_microseconds(second * 1_000_000)

@@ -6,8 +6,8 @@ A record: _id {t, i, v: version}, at, actor, cause?, trace?, schema, body, snaps
           q? [ids that go when it is erased], commit? (which attempt wrote it)
 A chunk:  _id {t, i, v: last version}, first, at (of the first record), p? {first, last}, q?, chunk
 A request: _id, entity, t, i, v (the record that it appended first, or 0), held (the version with it in its q),
-          until? (when it may be forgotten), or spent instead of a place: that record was erased;
-          at, actor, cause?, trace? (of that record, where no records are kept)
+          until? (when it may be forgotten; none: with its key), or spent instead of a place: that record was erased;
+          at, actor, cause?, trace? (of that record, where no records are kept), d? (a digest of the command)
 A trace, among the requests: _id, until (see `traces`)
 A purge:  _id {e: entity, t, i}, through, keep (an erasure whose records are still to be removed)
 
@@ -17,13 +17,13 @@ document.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_runtime.ledger.codec import decode_head, is_packed
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
 from hivemem_runtime.ledger.mongo.driver import Document
-from hivemem_runtime.ledger.port import Head, Write
+from hivemem_runtime.ledger.port import Head, RequestId, Write
 from hivemem_runtime.ledger.stored import StoredRecord, pack
 
 META: Final = "meta"
@@ -137,14 +137,47 @@ def chunk_document(tenant: str, id: str, records: Sequence[StoredRecord], reques
     return document
 
 
-def identities_of(write: Write) -> list[str]:
+class Identity(NamedTuple):
+    name: str
+    as_long_as_key: bool
+    digest: bytes | None
+
+
+class Identities(NamedTuple):
+    own: list[Identity]
+    part_of: Identity | None
+    elsewhere: str | None
+    """What may answer, if it wrote to the same key."""
+
+    @property
+    def names(self) -> list[str]:
+        found = [identity.name for identity in self.own]
+        if self.part_of is not None:
+            found.append(self.part_of.name)
+        if self.elsewhere is not None:
+            found.append(self.elsewhere)
+        return found
+
+
+def identities_of(write: Write) -> Identities:
     """What a write is remembered under. An event id belongs to its key."""
-    identities: list[str] = []
-    if write.request_id is not None:
-        identities.append(f"{REQUEST}/{_part(write.tenant)}/{write.request_id}")
+    tenant = write.tenant
+    own = [] if write.request_id is None else [_identity(tenant, write.request_id)]
     if write.once is not None:
-        identities.append(f"{once_path(write.entity.name, write.tenant, write.id)}/{write.once}")
-    return identities
+        own.append(Identity(f"{once_path(write.entity.name, tenant, write.id)}/{write.once}", True, None))
+    return Identities(
+        own,
+        None if write.part_of is None else _identity(tenant, write.part_of),
+        None if write.answered_by is None else _request_name(tenant, write.answered_by),
+    )
+
+
+def _identity(tenant: str, request: RequestId) -> Identity:
+    return Identity(_request_name(tenant, request.name), request.as_long_as_key, request.digest)
+
+
+def _request_name(tenant: str, name: str) -> str:
+    return f"{REQUEST}/{_part(tenant)}/{name}"
 
 
 def below(path: str) -> Document:

@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from hivemem_contracts.errors import NotFound, Unavailable
+from hivemem_contracts.errors import HiveError, NotFound, Unavailable
 from hivemem_runtime.ledger.codec import dump
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
+from hivemem_runtime.ledger.identities import require_same_command
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
-from hivemem_runtime.ledger.mongo.documents import is_once
+from hivemem_runtime.ledger.mongo.documents import Identities, Identity, is_once
 from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write
 from hivemem_runtime.ledger.stored import StoredRecord, store
 from hivemem_runtime.ledger.turns import DecisionTimes
@@ -35,6 +36,8 @@ class Remembered(NamedTuple):
     version: int
     held: int
     at: int
+    as_long_as_key: bool
+    digest: bytes | None
     stamp: Stamp | None = None
 
 
@@ -45,6 +48,13 @@ class Spent(NamedTuple):
 
     def refusal(self) -> NotFound:
         return NotFound(f"the {self.entity} that this request wrote was erased", entity=self.entity, erased=True)
+
+
+class Answered(NamedTuple):
+    """What answers a repeated write, and the digest of the command that was the first."""
+
+    first: Outcome | Spent
+    digest: bytes | None
 
 
 Settled = Outcome | Exception
@@ -58,14 +68,14 @@ class Plan:
         self,
         known: Mapping[HeadKey, KnownHead],
         marks: Mapping[HeadKey, int],
-        answered: Mapping[str, Outcome | Spent],
+        answered: Mapping[str, Answered],
         clock: Callable[[], int],
     ) -> None:
         self._known = known
         self._marks = marks
         self._answered = answered
         self._clock = clock
-        self._named: dict[str, Outcome] = {}
+        self._named: dict[str, Answered] = {}
         self.settled: list[Settled | None] = []
         self.heads: dict[HeadKey, KnownHead] = {}
         self.committed: list[Committed] = []
@@ -98,8 +108,8 @@ class Plan:
         """Heads that decisions relied on without writing them: they must still be so when the batch is committed."""
         return [self._known[key] for key in self.only_read - self.heads.keys()]
 
-    def add(self, write: Write, identities: Sequence[str]) -> None:
-        repeated = self._repeated(identities)
+    def add(self, write: Write, identities: Identities) -> None:
+        repeated = self._repeated(write, identities)
         if repeated is not None:
             self.settled.append(repeated)
             return
@@ -119,7 +129,7 @@ class Plan:
         """A head as this batch leaves it so far."""
         return self.heads.get(key) or self._known.get(key)
 
-    def _run(self, write: Write, view: "_View", identities: Sequence[str]) -> Outcome:
+    def _run(self, write: Write, view: "_View", identities: Identities) -> Outcome:
         now = self._clock()
         decision = write.decide(view, now)
         if not decision:
@@ -136,9 +146,16 @@ class Plan:
         self.only_read |= view.seen
         first, _ = steps[0]
         outcome = Outcome(first.stamp, first.record, first.head)
-        if identities:
-            self._remember(write, identities, len(steps), outcome)
+        remembered = self._to_remember(identities)
+        if remembered:
+            self._remember(write, remembered, len(steps), outcome)
         return outcome
+
+    def _to_remember(self, identities: Identities) -> list[Identity]:
+        part_of = identities.part_of
+        if part_of is None or self._known_as(part_of) is not None:
+            return identities.own
+        return [*identities.own, part_of]
 
     def _built_upon(self, tenant: str, decision: Decision) -> dict[HeadKey, KnownHead]:
         found: dict[HeadKey, KnownHead] = {}
@@ -205,30 +222,29 @@ class Plan:
             self.committed.append(committed)
             self.records.append(record)
 
-    def _nothing(self, write: Write, view: "_View", identities: Sequence[str], now: int) -> Outcome:
+    def _nothing(self, write: Write, view: "_View", identities: Identities, now: int) -> Outcome:
         outcome = Outcome(None, None, None)
-        if not identities:
+        if not identities.own:
             self._doubt(view, identities)
         else:
             self.only_read |= view.seen
-            done = Remembered(write.entity.name, write.tenant, write.id, 0, 0, now)
-            for identity in identities:
-                self.requests[identity] = done
-                self._named[identity] = outcome
+            for name, lasts, digest in identities.own:
+                self.requests[name] = Remembered(write.entity.name, write.tenant, write.id, 0, 0, now, lasts, digest)
+                self._named[name] = Answered(outcome, digest)
         return outcome
 
-    def _remember(self, write: Write, identities: Iterable[str], appended: int, outcome: Outcome) -> None:
+    def _remember(self, write: Write, identities: Iterable[Identity], appended: int, outcome: Outcome) -> None:
         first = len(self.committed) - appended
         entity, stamp = self.committed[first].entity, self.committed[first].stamp
         kept = None if entity.history else stamp
-        for identity in identities:
-            holder = self._own(write, first) if is_once(identity) else first
-            self.holds.setdefault(holder, []).append(identity)
+        for name, lasts, digest in identities:
+            holder = self._own(write, first) if is_once(name) else first
+            self.holds.setdefault(holder, []).append(name)
             held = self.committed[holder].stamp.version
-            self.requests[identity] = Remembered(
-                stamp.entity, stamp.tenant, stamp.id, stamp.version, held, stamp.at, kept
+            self.requests[name] = Remembered(
+                stamp.entity, stamp.tenant, stamp.id, stamp.version, held, stamp.at, lasts, digest, kept
             )
-            self._named[identity] = outcome if entity.history else outcome._replace(record=None)
+            self._named[name] = Answered(outcome if entity.history else outcome._replace(record=None), digest)
 
     def _own(self, write: Write, first: int) -> int:
         """The place of a write's first record of its own key; of its very first, if none is."""
@@ -238,19 +254,44 @@ class Plan:
                 return place
         return first
 
-    def _doubt(self, view: "_View", identities: Iterable[str]) -> None:
+    def _doubt(self, view: "_View", identities: Identities) -> None:
         """A refusal commits nothing, so no filter would find out that it saw an old head or was a repetition."""
         self.doubtful |= view.seen
-        self.unasked.update(identities)
+        self.unasked.update(identities.names)
 
-    def _repeated(self, identities: Iterable[str]) -> Settled | None:
-        for identity in identities:
-            first = self._named.get(identity) or self._answered.get(identity)
-            if isinstance(first, Spent):
-                return first.refusal()
-            if first is not None:
-                return Outcome(first.stamp, first.record, None, duplicate=True)
-        return None
+    def _repeated(self, write: Write, identities: Identities) -> Settled | None:
+        try:
+            first = self._first_outcome(write, identities)
+        except HiveError as refusal:
+            return refusal
+        return None if first is None else Outcome(first.stamp, first.record, None, duplicate=True)
+
+    def _first_outcome(self, write: Write, identities: Identities) -> Outcome | None:
+        if identities.part_of is not None:
+            self._known_as(identities.part_of)
+        for identity in identities.own:
+            answered = self._known_as(identity)
+            if answered is not None:
+                if isinstance(answered.first, Spent):
+                    raise answered.first.refusal()
+                return answered.first
+        return None if identities.elsewhere is None else self._answered_elsewhere(write, identities.elsewhere)
+
+    def _known_as(self, identity: Identity) -> Answered | None:
+        """What answers this identity. Raises `IdempotencyConflict` where that was another command."""
+        answered = self._named.get(identity.name) or self._answered.get(identity.name)
+        if answered is not None:
+            require_same_command(answered.digest, identity.digest)
+        return answered
+
+    def _answered_elsewhere(self, write: Write, name: str) -> Outcome | None:
+        """What another write answers, if that was to the same key."""
+        answered = self._named.get(name) or self._answered.get(name)
+        if answered is None or isinstance(answered.first, Spent):
+            return None
+        stamp = answered.first.stamp
+        same = stamp is not None and (stamp.entity, stamp.id) == (write.entity.name, write.id)
+        return answered.first if same else None
 
 
 class _View:

@@ -31,8 +31,10 @@ _RECORDS_AT_ONCE: Final = 500
 _RESUMED_AT_ONCE: Final = 1_000
 _SPEND: Final = {
     "$set": {"spent": True},
-    "$unset": dict.fromkeys(("t", "i", "v", "held", "at", "actor", "cause", "trace"), ""),
+    "$unset": dict.fromkeys(("t", "i", "v", "held", "at", "actor", "cause", "trace", "d"), ""),
 }
+
+_LASTING: Final = {"until": {"$exists": False}}
 
 
 class Purge(NamedTuple):
@@ -131,14 +133,17 @@ async def _remove_records(
 
 
 def _spend_requests(operations: Operations, key: Purge, identities: Sequence[str]) -> None:
-    """Event ids go with their key. A request's id stays until it would be forgotten, so that a late copy is known.
+    """Event ids, and requests that last as long as their key, go with it. The id of another request stays until it
+    would be forgotten, so that a late copy is known.
     Either may have been used again since: then it answers with a later version, or with one of another key."""
     once = [identity for identity in identities if is_once(identity)]
     requests = [identity for identity in identities if not is_once(identity)]
     if once:
         operations.delete(REQUESTS, {"_id": {"$in": once}, "held": {"$lte": key.through}})
     if requests:
-        operations.update_many(REQUESTS, {"_id": {"$in": requests}, **_answered_by(key)}, _SPEND)
+        answered = {"_id": {"$in": requests}, **_answered_by(key)}
+        operations.delete(REQUESTS, {**answered, **_LASTING})
+        operations.update_many(REQUESTS, answered, _SPEND)
 
 
 async def _spend_stamped(bench: Workbench, purges: Iterable[Purge]) -> None:
@@ -150,6 +155,7 @@ async def _spend_stamped(bench: Workbench, purges: Iterable[Purge]) -> None:
         own = below(once_path(key.entity.name, key.tenant, key.id))
         operations.delete(REQUESTS, {"_id": own, "held": {"$lte": key.through}}, hint="_id_")
         operations.delete(REQUESTS, {"_id": below(ONCE), **stamped}, hint=STAMPED)
+        operations.delete(REQUESTS, {"_id": below(REQUEST), **stamped, **_LASTING}, hint=STAMPED)
         operations.update_many(REQUESTS, {"_id": below(REQUEST), **stamped}, _SPEND, hint=STAMPED)
     await bench.write(operations)
 

@@ -10,7 +10,7 @@ from hivemem_runtime.ledger.mongo.documents import META, PURGES, REQUESTS, cold_
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Document, Query
 from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
 
-DATA_VERSION: Final = 2
+DATA_VERSION: Final = 3
 """Raised by one with each change to how things are kept; `MIGRATIONS[n]` brings data of version n to n + 1."""
 
 
@@ -18,7 +18,11 @@ async def _add_compression(_database: Database) -> None:
     """From here on a large body may be compressed. What is there stays as it is; a release before cannot read it."""
 
 
-MIGRATIONS: Final[Mapping[int, Callable[[Database], Awaitable[None]]]] = {1: _add_compression}
+async def _keep_digests(_database: Database) -> None:
+    """From here on a request is kept with a digest of its body. What is there has none, and matches any."""
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Database], Awaitable[None]]]] = {1: _add_compression, 2: _keep_digests}
 
 DUE: Final = "due"
 TENANT: Final = "tenant"

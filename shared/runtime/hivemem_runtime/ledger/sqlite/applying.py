@@ -22,12 +22,13 @@ class NewRecord(NamedTuple):
 
 class NewRequest(NamedTuple):
     """`head` is of the record that answers, None where there is none; `at` is None for what lives as long as it.
-    `stamp` is the record's, where the record itself is not kept."""
+    `digest` is of the command. `stamp` is the record's, where the record itself is not kept."""
 
     entity: str
     head: CachedHead | None
     version: int
     at: int | None
+    digest: bytes | None
     stamp: str | None = None
 
 
@@ -89,9 +90,9 @@ def write_records(connection: sqlite3.Connection, table: Table, records: Sequenc
 
 def write_requests(connection: sqlite3.Connection, requests: Mapping[bytes, NewRequest]) -> None:
     rows = [
-        (scope, entity, 0 if head is None else head.key, version, at, stamp)
-        for scope, (entity, head, version, at, stamp) in requests.items()
+        (scope, entity, 0 if head is None else head.key, version, at, stamp, digest)
+        for scope, (entity, head, version, at, digest, stamp) in requests.items()
     ]
     # In the order of the key: neighbours share pages, and the cursor need not search anew for each row.
     rows.sort()
-    write(connection, "INSERT OR FAIL INTO requests (scope, entity, key, version, at, stamp)", rows)
+    write(connection, "INSERT OR FAIL INTO requests (scope, entity, key, version, at, stamp, digest)", rows)

@@ -8,11 +8,21 @@ from typing import Final, NamedTuple, cast
 from hivemem_contracts.errors import Internal, NotFound, Unavailable
 from hivemem_runtime.ledger.codec import decode_head, plain
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
+from hivemem_runtime.ledger.identities import require_same_command
 from hivemem_runtime.ledger.port import Committed, Decision, Head, Outcome, Write
 from hivemem_runtime.ledger.sqlite.applying import NewRecord, NewRequest, write_heads, write_records, write_requests
 from hivemem_runtime.ledger.sqlite.cache import CachedHead, HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.history import read_record
-from hivemem_runtime.ledger.sqlite.requests import NOTHING, SPENT, Known, kept_stamp, read_known, scopes_of
+from hivemem_runtime.ledger.sqlite.requests import (
+    NOTHING,
+    SPENT,
+    Identities,
+    Identity,
+    Known,
+    identities_of,
+    kept_stamp,
+    read_known,
+)
 from hivemem_runtime.ledger.sqlite.rows import marks
 from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.stored import StoredRecord, store
@@ -48,15 +58,15 @@ class Batch:
         self._written: dict[HeadKey, CachedHead] = {}
         self._records: dict[str, list[NewRecord]] = defaultdict(list)
         self._requests: dict[bytes, NewRequest] = {}
-        self._scopes: list[list[tuple[bytes, bool]]] = []
+        self._identities: list[Identities] = []
         self._outcomes: dict[bytes, Outcome] = {}
         self._known: dict[bytes, Known] = {}
         self.committed: list[Committed] = []
 
     def load(self, writes: Sequence[Write]) -> None:
         """Everything that the batch is likely to need, in few statements: request ids and missing heads."""
-        self._scopes = [scopes_of(write) for write in writes]
-        scopes = dict.fromkeys(scope for found in self._scopes for scope, _ in found)
+        self._identities = [identities_of(write) for write in writes]
+        scopes = dict.fromkeys(scope for found in self._identities for scope in found.scopes)
         self._known = read_known(self._connection, list(scopes))
         missing: dict[tuple[str, str], dict[str, AnyEntity]] = defaultdict(dict)
         for write in writes:
@@ -69,40 +79,46 @@ class Batch:
     def run(self, place: int, write: Write) -> Outcome:
         """The outcome of the write at a place of those that were loaded, staged; raises what its decision raises and
         stages nothing then."""
-        scopes = self._scopes[place]
-        for scope, _ in scopes:
-            known = self._repeated(scope, write.tenant)
-            if known is not None:
-                return known
+        identities = self._identities[place]
+        known = self._repeated(write, identities)
+        if known is not None:
+            return known
         now = self._clock()
         decision = write.decide(_View(self, write.tenant), now)
         if not decision:
-            return self._nothing(write, scopes, now)
+            return self._nothing(write, identities.own, now)
         # Evolving and encoding may raise, so all of it is done before anything is staged.
         steps = self._steps(write, decision, now)
-        requests = b"".join([scope for scope, _ in scopes]) or None
+        remembered = self._to_remember(identities)
+        requests = b"".join([identity.scope for identity in remembered]) or None
         head = self._stage(steps[0], requests)
         for step in steps[1:]:
             self._stage(step, None)
         first = steps[0].committed
-        if scopes:
-            self._remember(scopes, first, head)
+        if remembered:
+            self._remember(remembered, first, head)
         return Outcome(first.stamp, first.record, first.head)
 
-    def _remember(self, scopes: Sequence[tuple[bytes, bool]], first: Committed, head: CachedHead) -> None:
+    def _to_remember(self, identities: Identities) -> list[Identity]:
+        part_of = identities.part_of
+        if part_of is None or part_of.scope in self._requests or part_of.scope in self._known:
+            return identities.own
+        return [*identities.own, part_of]
+
+    def _remember(self, identities: Sequence[Identity], first: Committed, head: CachedHead) -> None:
         stamp = first.stamp
         kept_record, kept = (first.record, None) if first.entity.history else (None, kept_stamp(stamp))
         again = Outcome(stamp, kept_record, None, duplicate=True)
-        for scope, for_good in scopes:
-            purge_from = None if for_good else stamp.at
-            self._requests[scope] = NewRequest(stamp.entity, head, stamp.version, purge_from, kept)
+        for scope, as_long_as_key, digest in identities:
+            purge_from = None if as_long_as_key else stamp.at
+            self._requests[scope] = NewRequest(stamp.entity, head, stamp.version, purge_from, digest, kept)
             self._outcomes[scope] = again
 
-    def _nothing(self, write: Write, scopes: Sequence[tuple[bytes, bool]], now: int) -> Outcome:
+    def _nothing(self, write: Write, identities: Sequence[Identity], now: int) -> Outcome:
         """A request that found nothing to do stays done: delivered again, it must not hit what came meanwhile."""
-        for scope, for_good in scopes:
-            if not for_good:
-                self._requests[scope] = NewRequest(write.entity.name, None, NOTHING, now)
+        for scope, as_long_as_key, digest in identities:
+            if not as_long_as_key:
+                self._requests[scope] = NewRequest(write.entity.name, None, NOTHING, now, digest)
                 self._outcomes[scope] = Outcome(None, None, None, duplicate=True)
         return Outcome(None, None, None)
 
@@ -185,13 +201,39 @@ class Batch:
                     head.indexed = table.indexed(head.value)
                 self._heads[entity.name, tenant, id] = head
 
-    def _repeated(self, scope: bytes, tenant: str) -> Outcome | None:
-        outcome = self._outcomes.get(scope)
+    def _repeated(self, write: Write, identities: Identities) -> Outcome | None:
+        part_of = identities.part_of
+        if part_of is not None:
+            staged = self._requests.get(part_of.scope) or self._known.get(part_of.scope)
+            require_same_command(None if staged is None else staged.digest, part_of.digest)
+        for identity in identities.own:
+            outcome = self._first_outcome(identity, write.tenant)
+            if outcome is not None:
+                return outcome
+        return None if identities.elsewhere is None else self._answered_elsewhere(write, identities.elsewhere)
+
+    def _answered_elsewhere(self, write: Write, scope: bytes) -> Outcome | None:
+        """What another write answers, if that was to the same key."""
+        name = write.entity.name
+        outcome, known = self._outcomes.get(scope), self._known.get(scope)
         if outcome is not None:
-            return outcome
+            stamp = outcome.stamp
+            return outcome if stamp is not None and (stamp.entity, stamp.id) == (name, write.id) else None
+        key = self.head(write.entity, write.tenant, write.id).key
+        if known is None or known.version in (NOTHING, SPENT) or (known.entity, known.key) != (name, key):
+            return None
+        return self._answered(known, write.tenant)
+
+    def _first_outcome(self, identity: Identity, tenant: str) -> Outcome | None:
+        scope = identity.scope
+        staged = self._requests.get(scope)
+        if staged is not None:
+            require_same_command(staged.digest, identity.digest)
+            return self._outcomes[scope]
         known = self._known.get(scope)
         if known is None:
             return None
+        require_same_command(known.digest, identity.digest)
         if known.version == NOTHING:
             return Outcome(None, None, None, duplicate=True)
         if known.version == SPENT:
@@ -200,7 +242,7 @@ class Batch:
         return self._answered(known, tenant)
 
     def _answered(self, known: Known, tenant: str) -> Outcome:
-        name, key, version, _ = known
+        name, key, version = known.entity, known.key, known.version
         table = self._tables[name]
         row = self._connection.execute(f"SELECT id FROM {name}_heads WHERE key = ?", (key,)).fetchone()
         if row is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from hivemem_runtime.ledger.refusals import DataTooNew
 
-DATA_VERSION: Final = 2
+DATA_VERSION: Final = 3
 """Raised by one with each change to what stands on disk, or to what an older release could not read."""
 
 
@@ -57,5 +57,10 @@ def _entities(connection: sqlite3.Connection) -> list[str]:
     return [row[0].removesuffix("_heads") for row in rows.fetchall()]
 
 
-MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _name_requests_in_records}
+def _keep_digests(connection: sqlite3.Connection) -> None:
+    """From here on a request is kept with a digest of its body. What is there has none, and matches any."""
+    connection.execute("ALTER TABLE requests ADD COLUMN digest BLOB")
+
+
+MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _name_requests_in_records, 2: _keep_digests}
 """`MIGRATIONS[n]` brings data of version n to n + 1."""

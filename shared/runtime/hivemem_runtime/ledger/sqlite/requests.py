@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from hivemem_runtime.ledger.entity import Stamp
-from hivemem_runtime.ledger.port import Write
+from hivemem_runtime.ledger.port import RequestId, Write
 from hivemem_runtime.ledger.sqlite.rows import marks
 
 NOTHING: Final = 0
@@ -23,6 +23,28 @@ _SCOPE_BYTES: Final = 16
 _AT_ONCE: Final = 500
 
 
+class Identity(NamedTuple):
+    scope: bytes
+    as_long_as_key: bool
+    digest: bytes | None
+
+
+class Identities(NamedTuple):
+    own: list[Identity]
+    part_of: Identity | None
+    elsewhere: bytes | None
+    """The scope of what may answer, if it wrote to the same key."""
+
+    @property
+    def scopes(self) -> list[bytes]:
+        found = [identity.scope for identity in self.own]
+        if self.part_of is not None:
+            found.append(self.part_of.scope)
+        if self.elsewhere is not None:
+            found.append(self.elsewhere)
+        return found
+
+
 class Known(NamedTuple):
     """What answers: the record of a version, or where none is kept, the stamp that it had."""
 
@@ -30,6 +52,7 @@ class Known(NamedTuple):
     key: int
     version: int
     stamp: str | None
+    digest: bytes | None
 
     def stamp_of(self, tenant: str, id: str) -> Stamp | None:
         return None if self.stamp is None else Stamp(tenant, self.entity, id, self.version, *orjson.loads(self.stamp))
@@ -40,17 +63,29 @@ def kept_stamp(stamp: Stamp) -> str:
     return orjson.dumps((stamp.at, stamp.actor, stamp.cause, stamp.traceparent)).decode()
 
 
-def scopes_of(write: Write) -> list[tuple[bytes, bool]]:
-    """Short names for the scopes of a write's identities, and whether each is kept as long as its key.
+def identities_of(write: Write) -> Identities:
+    """What a write is known by, with short names for the scopes.
 
     With the lengths of the parts in front, no text in one part can pass for another part."""
-    scopes: list[tuple[bytes, bool]] = []
-    if write.request_id is not None:
-        scopes.append((_name(f"r{len(write.tenant)}:{write.tenant}{write.request_id}"), False))
+    tenant = write.tenant
+    own = [] if write.request_id is None else [_identity(tenant, write.request_id)]
     if write.once is not None:
-        place = f"{len(write.tenant)},{len(write.id)}:{write.tenant}{write.id}"
-        scopes.append((_name(f"o{write.entity.name}:{place}{write.once}"), True))
-    return scopes
+        place = f"{len(tenant)},{len(write.id)}:{tenant}{write.id}"
+        own.append(Identity(_name(f"o{write.entity.name}:{place}{write.once}"), True, None))
+    return Identities(
+        own,
+        None if write.part_of is None else _identity(tenant, write.part_of),
+        None if write.answered_by is None else _request_scope(tenant, write.answered_by),
+    )
+
+
+def _identity(tenant: str, request: RequestId) -> Identity:
+    name, digest, as_long_as_key = request
+    return Identity(_request_scope(tenant, name), as_long_as_key, digest)
+
+
+def _request_scope(tenant: str, name: str) -> bytes:
+    return _name(f"r{len(tenant)}:{tenant}{name}")
 
 
 def _name(scope: str) -> bytes:
@@ -61,7 +96,9 @@ def _name(scope: str) -> bytes:
 def read_known(connection: sqlite3.Connection, scopes: Sequence[bytes]) -> dict[bytes, Known]:
     known: dict[bytes, Known] = {}
     for part in _parts(scopes):
-        statement = f"SELECT scope, entity, key, version, stamp FROM requests WHERE scope IN ({marks(len(part))})"
+        statement = (
+            f"SELECT scope, entity, key, version, stamp, digest FROM requests WHERE scope IN ({marks(len(part))})"
+        )
         known.update((row[0], Known(*row[1:])) for row in connection.execute(statement, part))
     return known
 
@@ -89,14 +126,14 @@ def spend(connection: sqlite3.Connection, entity: str, key: int, scopes: Sequenc
         where = f"WHERE scope IN ({marks(len(part))}) AND entity = ? AND key = ?"
         values: list[Any] = [*part, entity, key]
         connection.execute(f"DELETE FROM requests {where} AND at IS NULL", values)
-        connection.execute(f"UPDATE requests SET version = {SPENT} {where}", values)
+        connection.execute(f"UPDATE requests SET version = {SPENT}, digest = NULL {where}", values)
 
 
 def spend_stamps(connection: sqlite3.Connection, entity: str, key: int) -> None:
     """Likewise those that no record names."""
     where = "WHERE entity = ? AND key = ? AND stamp IS NOT NULL"
     connection.execute(f"DELETE FROM requests {where} AND at IS NULL", (entity, key))
-    connection.execute(f"UPDATE requests SET version = {SPENT}, stamp = NULL {where}", (entity, key))
+    connection.execute(f"UPDATE requests SET version = {SPENT}, stamp = NULL, digest = NULL {where}", (entity, key))
 
 
 def _parts(scopes: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

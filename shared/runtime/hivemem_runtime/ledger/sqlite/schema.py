@@ -42,7 +42,7 @@ def prepare(connection: sqlite3.Connection, tables: Iterable[Table]) -> None:
 def _create_requests(connection: sqlite3.Connection) -> None:
     connection.execute(
         "CREATE TABLE IF NOT EXISTS requests (scope BLOB PRIMARY KEY, entity TEXT NOT NULL, key INTEGER NOT NULL, "
-        "version INTEGER NOT NULL, at INTEGER) WITHOUT ROWID"
+        "version INTEGER NOT NULL, at INTEGER, digest BLOB) WITHOUT ROWID"
     )
     _add_columns(connection, "requests", ("stamp",))
     connection.execute("CREATE INDEX IF NOT EXISTS requests_at ON requests (at) WHERE at IS NOT NULL")
