@@ -56,6 +56,8 @@ class StreamState:
     epoch: str = ""
     last_at: int = 0
     """When the newest change came."""
+    missing: int = 0
+    """How many messages the server lost between the oldest and the newest."""
 
     @classmethod
     def of(cls, info: dict[str, Any]) -> "StreamState":
@@ -65,7 +67,8 @@ class StreamState:
         first = max(int(state["first_seq"]), 1) if state["messages"] else last + 1
         epoch = str((info["config"].get("metadata") or {}).get(FEED_EPOCH, ""))
         last_at = nanoseconds(state["last_ts"]) if state["messages"] else 0
-        return cls(nanoseconds(info["created"]), first, last, nanoseconds(state["first_ts"]), epoch, last_at)
+        missing = int(state.get("num_deleted") or 0) if state["messages"] else 0
+        return cls(nanoseconds(info["created"]), first, last, nanoseconds(state["first_ts"]), epoch, last_at, missing)
 
 
 def nanoseconds(text: str) -> int:
