@@ -105,7 +105,7 @@ class FeedGuard:
         if loss is not None:
             await self._mend(keeper, state, loss, marks)
         elif self._mark is None:
-            self._mark = durable or FeedMark(state.created, state.epoch, 0, "", 0, _new_name())
+            self._mark = durable or await self._first_mark(state)
         assert self._mark is not None, "it was just made"
         self.signer = Signer(keeper.key, self._mark.ledger)
         self._checked, self._checked_at = connection, now()
@@ -113,6 +113,13 @@ class FeedGuard:
             self._scrub = asyncio.create_task(scrub(client, state.created), name="hivemem-scrub")
             self._scrub_of = state.created
         return loss is not None
+
+    async def _first_mark(self, state: StreamState) -> FeedMark:
+        """Name the ledger, durably, before it announces anything: an older copy of it is known by that name."""
+        await self._ledger.announce_again(FeedMark(state.created, state.epoch, 0, "", 0, _new_name()))
+        made = await self._ledger.feed_mark()
+        assert made is not None, "it was just made"
+        return made
 
     async def _mend(self, keeper: FeedKeeper, state: StreamState, loss: Loss, marks: Sequence[FeedMark]) -> None:
         """Have everything announced again that the feed may have lost; what it still holds is left out on the way."""
