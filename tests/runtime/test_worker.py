@@ -87,6 +87,13 @@ async def test_waiting_ends_when_the_worker_is_stopped(tmp_path: Path) -> None:
     await asyncio.wait_for(starting, SECONDS)
 
 
+async def test_waiting_ends_when_the_patience_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.01,))
+    worker = build(settings(f"nats://127.0.0.1:{free_port()}", tmp_path))
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await asyncio.wait_for(start_with_patience(worker, asyncio.Event(), 0.1), SECONDS)
+
+
 async def test_a_server_that_is_too_old_is_refused_by_its_version(tmp_path: Path) -> None:
     info = {"server_id": "old", "version": "2.10.29", "proto": 1, "headers": True, "max_payload": 1_048_576}
 
