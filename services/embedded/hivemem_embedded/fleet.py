@@ -87,8 +87,8 @@ class Fleet:
         return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
 
     async def _start_workers(self) -> None:
-        """Start all at once: most of a start is waiting. A worker tries again for a while: another one may be making the
-        feed anew.
+        """Start all at once: most of a start is waiting. A worker tries again for a while: another one may be making
+        the feed anew.
 
         Raises what keeps the first worker from starting for good."""
         settings = [kind.settings for kind in KINDS]
