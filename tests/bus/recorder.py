@@ -8,7 +8,7 @@ from hivemem_runtime.bus.reactions import Reactions
 
 
 class Recorder:
-    """A handler that notes what it handled, and fails as it is told to."""
+    """A handler that notes what it handled, and fails as the test says."""
 
     def __init__(self) -> None:
         self.handled: list[tuple[str, int]] = []

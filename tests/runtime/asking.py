@@ -1,12 +1,19 @@
-"""Ask a worker of sessions on the bus, and its health over HTTP."""
+"""Set up a worker of sessions, ask it on the bus, and ask for its health over HTTP."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import orjson
 from nats.aio.client import Client
 
+from hivemem_sessions.worker import SessionsSettings
+
 SECONDS = 20.0
+
+
+def settings(bus: str, directory: Path, **more: Any) -> SessionsSettings:
+    return SessionsSettings(nats_url=bus, data=directory / "data", **more)
 
 
 async def ask(caller: Client, operation: str, **body: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A worker as a program: it serves until it is told to end, and names what is wrong with its environment."""
+"""A worker as a program: it serves until a signal ends it, and names what is wrong with its environment."""
 
 import asyncio
 import os

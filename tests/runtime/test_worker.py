@@ -5,7 +5,6 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import nats.errors
 import orjson
@@ -23,17 +22,13 @@ from hivemem_runtime.health import HealthServer
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError
 from hivemem_runtime.worker import Parts, Worker, start_with_patience
-from hivemem_sessions.worker import SessionsSettings, build
+from hivemem_sessions.worker import build
 from hivemem_testing.packaged import packaged_nats
 from hivemem_testing.ports import free_port
 from hivemem_testing.process import ProcessServer
 
-from .asking import SECONDS, ask, get
+from .asking import SECONDS, ask, get, settings
 from .things import THING, eventually, open_ledger
-
-
-def settings(bus: str, directory: Path, **more: Any) -> SessionsSettings:
-    return SessionsSettings(nats_url=bus, data=directory / "data", **more)
 
 
 async def test_a_worker_waits_for_a_server_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
