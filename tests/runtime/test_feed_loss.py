@@ -221,8 +221,15 @@ async def test_a_ledger_that_is_older_than_the_feed_is_noticed(
 
 async def all_told(client: Client, last: dict[str, int]) -> None:
     expected = {id: list(range(1, version + 1)) for id, version in last.items()}
+    found: dict[str, list[int]] = {}
 
     async def holds() -> bool:
-        return await told(client) == expected
+        nonlocal found
+        found = await told(client)
+        return found == expected
 
-    await eventually(holds, "everything is told once and in order")
+    try:
+        await eventually(holds, "everything is told once and in order")
+    except AssertionError:
+        assert found == expected
+        raise

@@ -21,6 +21,7 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 TENANT: Final = "acme"
 DEADLINE_SECONDS: Final = 20.0
 POLL_SECONDS: Final = 0.01
+SILENCE_SECONDS: Final = 2.0
 UNSPEAKABLE: Final = "unspeakable"
 """A number that cannot be announced: its subject would be too long."""
 
@@ -118,7 +119,7 @@ async def told(client: Client) -> dict[str, list[int]]:
     subscription = await jetstream.subscribe("hive.chg.>", stream="CHANGES", ordered_consumer=True)
     for _ in range(int(state["messages"])):
         try:
-            message = await subscription.next_msg(timeout=DEADLINE_SECONDS)
+            message = await subscription.next_msg(timeout=SILENCE_SECONDS)
         except nats.errors.TimeoutError:  # fewer than the server counts: some cannot be read
             break
         body: dict[str, Any] = orjson.loads(message.data)

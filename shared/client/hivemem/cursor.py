@@ -56,6 +56,8 @@ class StreamState:
     epoch: str = ""
     last_at: int = 0
     """When the newest change came."""
+    missing: int = 0
+    """How many messages the server lost between the oldest and the newest."""
 
     @classmethod
     def of(cls, info: dict[str, Any]) -> "StreamState":
@@ -64,15 +66,10 @@ class StreamState:
         # An emptied stream answers first_seq 0 or last + 1, depending on how it came to be empty.
         first = max(int(state["first_seq"]), 1) if state["messages"] else last + 1
         metadata: dict[str, str] = info["config"].get("metadata") or {}
+        epoch = metadata.get(FEED_EPOCH, "")
         last_at = nanoseconds(state["last_ts"]) if state["messages"] else 0
-        return cls(
-            nanoseconds(info["created"]),
-            first,
-            last,
-            nanoseconds(state["first_ts"]),
-            metadata.get(FEED_EPOCH, ""),
-            last_at,
-        )
+        missing = int(state.get("num_deleted") or 0) if state["messages"] else 0
+        return cls(nanoseconds(info["created"]), first, last, nanoseconds(state["first_ts"]), epoch, last_at, missing)
 
 
 def nanoseconds(text: str) -> int:

@@ -276,7 +276,11 @@ class Feed:
 
     async def _stream(self) -> StreamState:
         info = await jetstream(self._connection, f"STREAM.INFO.{CHANGES}", None, self._options.attempt_seconds)
-        return StreamState.of(info)
+        stream = StreamState.of(info)
+        if stream.missing:
+            # A worker makes such a stream anew as soon as it sees it. Nobody is led over the hole until then.
+            raise JetStreamError(503, 0, f"{stream.missing} messages of {CHANGES} are lost, and it is being made anew")
+        return stream
 
     async def _drop(self) -> None:
         consumer, self._consumer = self._consumer, None

@@ -129,6 +129,7 @@ class Worker:
         self._parts.announcer.start(client, settings.streams)
         self._stops.append(("announcer", self._parts.announcer.stop))
         self._probes["announcer"] = self._parts.announcer.status
+        await self._parts.announcer.checked()
         for task in parts.background:
             await task.start(client)
             self._stops.append(("background", task.stop))

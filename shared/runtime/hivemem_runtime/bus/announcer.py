@@ -77,6 +77,7 @@ class Announcer:
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._ended = False
         self._guard = FeedGuard(ledger, tuple(self._entities.values()), self._wake.set)
+        self._was_checked = asyncio.Event()
         self._failing_since: float | None = None
         self._failure = ""
         self.published = 0
@@ -91,6 +92,7 @@ class Announcer:
         self._client, self._publisher = client, None
         self._guard.start(client, streams or StreamSettings())
         self._failing_since = None
+        self._was_checked.clear()
         self._task = asyncio.create_task(self._run(), name="hivemem-announcer")
 
     async def stop(self, timeout_seconds: float = 5.0) -> None:
@@ -115,6 +117,15 @@ class Announcer:
         elif self._failing_since is not None and now() - self._failing_since > STALLED_SECONDS:
             status["trouble"] = f"changes cannot be announced: {self._failure}"
         return status
+
+    async def checked(self) -> None:
+        """Return once the feed and the ledger were compared for the first time. Before that, a commit to a ledger that
+        is older than the feed could use a version a second time. Raises `Unavailable`."""
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._was_checked.wait()
+        except TimeoutError as error:
+            raise Unavailable(f"the feed cannot be checked: {self._failure}", retry_after_ms=1000) from error
 
     async def flush(self, entity: AnyEntity, tenant: str, id: str, version: int, announced: int) -> None:
         """Return once everything of a key through `version` is on the feed; through `announced` it is known to be."""
@@ -177,6 +188,8 @@ class Announcer:
                 log.warning("the feed is looked at again", error=str(error))
                 self._guard.doubt()
             except (PublishFailed, HiveError, JetStreamRefused, StreamConflict, nats.errors.Error) as error:
+                # Whatever it was, the stream may be another one by now.
+                self._guard.doubt()
                 wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
                 failures += 1
                 self._failed(str(error))
@@ -196,10 +209,12 @@ class Announcer:
     async def _check(self) -> None:
         """Look at the feed, and begin again from the store where it lost something."""
         assert self._client is not None, "it was started"
-        if await self._guard.check():
+        lost = await self._guard.check()
+        if lost:
             await self._begin_again()
         if self._publisher is None:
-            self._publisher = Publisher(self._client, self._guard.signer.key)
+            self._publisher = Publisher(self._client, self._guard.signer.key, self._guard.stream)
+        self._was_checked.set()
 
     async def _begin_again(self) -> None:
         """Forget what was out and what is queued: all of it is due in the store."""

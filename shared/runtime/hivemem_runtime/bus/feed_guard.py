@@ -51,6 +51,12 @@ class FeedGuard:
         """Return the commit time before which nothing is announced again."""
         return 0 if self._mark is None else self._mark.begins
 
+    @property
+    def stream(self) -> str:
+        """Return the creation time of the stream that was checked."""
+        assert self._mark is not None, "the feed was looked at"
+        return self._mark.stream
+
     def start(self, client: Client, streams: StreamSettings) -> None:
         self._client = client
         self._keeper = FeedKeeper(client, streams)
@@ -89,7 +95,7 @@ class FeedGuard:
         assert client is not None, "it was started"
         connection = client.client_id
         await keeper.watch(self.doubt)
-        await keeper.learn_key()
+        await keeper.prepare()
         state = await keeper.state()
         durable = await self._ledger.feed_mark()
         marks = [mark for mark in (durable, self._mark) if mark is not None]

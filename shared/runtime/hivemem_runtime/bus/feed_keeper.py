@@ -6,6 +6,7 @@ in the stream's metadata tells what was read before such a loss from what is rea
 in the middle, or the feed has what the ledger lacks, order cannot be restored: the stream is made anew.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -21,7 +22,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time, new_id
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH, FEED_ID
 from hivemem_runtime.bus import streams
-from hivemem_runtime.bus.feed_scrub import claim
+from hivemem_runtime.bus.claims import claim
 from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
 from hivemem_runtime.bus.streams import BEGINS, KEY, StreamSettings
@@ -33,6 +34,8 @@ log = structlog.get_logger("hivemem.feed")
 
 FEED_TIME: Final = "ce-time"
 SLACK_MICROSECONDS: Final = 60_000_000
+ANEW_POLLS: Final = 40
+ANEW_POLL_SECONDS: Final = 0.05
 _NO_MESSAGE: Final = 10037
 _ADVISORIES: Final = f"$JS.EVENT.ADVISORY.STREAM.*.{CHANGES}"
 
@@ -84,7 +87,8 @@ class FeedKeeper:
         self._client = client
         self._settings = settings
         self._advisories: Subscription | None = None
-        self._claimed = ""
+        self._claimed = self._declared = ""
+        """The starts of the server for which the feed was read through, and streams were declared."""
         self.key = b""
 
     async def watch(self, changed: Callable[[], None]) -> None:
@@ -108,7 +112,7 @@ class FeedKeeper:
         server = server_id(self._client)
         if server == self._claimed:
             return False
-        claimed = await claim(self._client, server)
+        claimed = await claim(self._client, "scrubbed", server)
         self._claimed = server
         return claimed
 
@@ -119,17 +123,15 @@ class FeedKeeper:
         except JetStreamRefused as error:
             if error.code != STREAM_NOT_FOUND:
                 raise
-        metadata = self._metadata(1, 0)
-        await streams.declare(self._client, self._settings, feed=metadata)
-        state = StreamState.of(await self._info())
-        if state.epoch == metadata[FEED_EPOCH] and state.last:
-            # The server found old blocks whose description was damaged; only a stream that was deleted stays as made.
-            await ask(self._client, f"STREAM.DELETE.{CHANGES}")
-            await streams.declare(self._client, self._settings, feed=metadata)
-            state = StreamState.of(await self._info())
-        return state
+        await streams.declare(self._client, self._settings, known_key=self.key or None)
+        return StreamState.of(await self._info())
 
-    async def learn_key(self) -> None:
+    async def prepare(self) -> None:
+        """Learn the fleet's key. Declare every stream once for each start of the server, which may have lost some."""
+        server = server_id(self._client)
+        if server != self._declared:
+            await streams.declare(self._client, self._settings, known_key=self.key or None)
+            self._declared = server
         self.key = await fleet_key(self._client, self.key or None)
 
     async def loss(self, state: StreamState, marks: Sequence[FeedMark]) -> Loss | None:
@@ -169,16 +171,27 @@ class FeedKeeper:
         return await self.state()
 
     async def make_anew(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
-        """Delete the stream and create it in a later epoch, unless another worker has done so meanwhile."""
-        now = await self.state()
-        if now.created != state.created:
-            return now
+        """Delete the stream and create it in a later epoch. One worker does it, and the others wait for it."""
+        if not await claim(self._client, "made_anew", state.created):
+            made = await self._made_by_another(state)
+            if made is not None:
+                return made
         number = max(epoch_number(state.epoch), *(mark.epoch_number for mark in marks), 0) + 1
         begins = await self.begins(state)
         with suppress(JetStreamRefused):
             await ask(self._client, f"STREAM.DELETE.{CHANGES}")
         await streams.declare(self._client, self._settings, feed=self._metadata(number, begins))
         return await self.state()
+
+    async def _made_by_another(self, state: StreamState) -> StreamState | None:
+        """Return the stream that another worker made; None where it did not do so in time."""
+        for _ in range(ANEW_POLLS):
+            with suppress(JetStreamRefused):
+                found = StreamState.of(await self._info())
+                if found.created != state.created:
+                    return found
+            await asyncio.sleep(ANEW_POLL_SECONDS)
+        return None
 
     async def begins(self, state: StreamState) -> int:
         """Return a moment before which nothing has to be announced again, because it has left the feed by age or size.

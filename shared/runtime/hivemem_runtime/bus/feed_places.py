@@ -60,6 +60,9 @@ class FeedPlaces:
         while len(self._places) > KNOWN_SUBJECTS:
             self._places.popitem(last=False)
 
+    def clear(self) -> None:
+        self._places.clear()
+
     async def look_up(self, subjects: Collection[str]) -> None:
         """Ask the stream. Raises `Unavailable`, `FeedDoubtful`, or `JetStreamRefused` if it does not say for another
         reason."""

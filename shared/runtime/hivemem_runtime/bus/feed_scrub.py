@@ -9,40 +9,15 @@ from typing import Final
 
 from nats.aio.client import Client
 
-from hivemem_contracts.errors import Unavailable
-from hivemem_contracts.streams import CHANGES, FLEET
-from hivemem_runtime.bus import jetstream
+from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.delivery import parse_delivery
 from hivemem_runtime.bus.feed_pull import FeedPull, reader
-from hivemem_runtime.bus.jetstream import JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.jetstream import ask
 
 BATCH: Final = 500
 PAUSE_SECONDS: Final = 0.02
 """Between two batches, so that reading takes a share of the processor and no more."""
-_SUBJECT: Final = f"$KV.{FLEET}.scrubbed"
-_STREAM: Final = f"KV_{FLEET}"
-_NO_MESSAGE: Final = 10037
 _TIMEOUT_SECONDS: Final = 5.0
-
-
-async def claim(client: Client, server: str) -> bool:
-    """Return whether nobody has read the feed through since this start of the server, and nobody else will."""
-    sequence = 0
-    try:
-        last = message_of(await ask(client, f"STREAM.MSG.GET.{_STREAM}", {"last_by_subj": _SUBJECT}))
-    except JetStreamRefused as error:
-        if error.code != _NO_MESSAGE:
-            raise
-    else:
-        if last.data == server.encode():
-            return False
-        sequence = last.sequence
-    expected = {"Nats-Expected-Last-Subject-Sequence": str(sequence)}
-    try:
-        await jetstream.publish(client, _SUBJECT, server.encode(), expected, timeout_seconds=_TIMEOUT_SECONDS)
-    except Unavailable:
-        return False
-    return True
 
 
 async def scrub(client: Client, created: str) -> str | None:

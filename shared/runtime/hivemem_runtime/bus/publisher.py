@@ -8,7 +8,7 @@ atomic batches: the server stores all of a batch in its order, or none of it, an
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import nats.errors
@@ -20,11 +20,11 @@ from nats.aio.subscription import Subscription
 from hivemem_contracts.changes import change_id, event_headers
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_contracts.limits import CHANGE_VALUE_BYTES
-from hivemem_contracts.streams import FEED_ID, SIGNATURE
+from hivemem_contracts.streams import CHANGES, FEED_ID, SIGNATURE
 from hivemem_contracts.subjects import change_subject
-from hivemem_runtime.bus.feed_places import NOWHERE, FeedPlaces, Place
+from hivemem_runtime.bus.feed_places import NOWHERE, FeedDoubtful, FeedPlaces, Place
 from hivemem_runtime.bus.fleet_key import signature
-from hivemem_runtime.bus.jetstream import JetStreamRefused
+from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import frame, header_lines, send
 from hivemem_runtime.ledger.entity import Announcement, Stamp
@@ -100,8 +100,10 @@ def encode_announcement(announcement: Announcement, stamp: Stamp, signer: Signer
 class Publisher:
     """One wave at a time. Acknowledgements come to an inbox of its own."""
 
-    def __init__(self, client: Client, key: bytes) -> None:
+    def __init__(self, client: Client, key: bytes, created: str | None = None) -> None:
+        """`created` is the creation time of the stream that was checked; None where nobody makes it anew."""
         self._client = client
+        self._created = created
         self._places = FeedPlaces(client, key)
         self.last = (0, "")
         """The last message of ours that the feed is known to hold: its sequence and its id."""
@@ -141,7 +143,7 @@ class Publisher:
                 self._places.note(message.subject, NOWHERE)  # if that is wrong, the server says so
             else:
                 unknown[message.subject] = None
-        await self._places.look_up(unknown)
+        await self._look_up_unknown(unknown)
         left: list[Outgoing] = []
         for message in messages:
             place = self._places.get(message.subject) or NOWHERE
@@ -150,6 +152,16 @@ class Publisher:
             elif place.told_at > self.last[0]:
                 self.last = place.told_at, place.identity
         return left
+
+    async def _look_up_unknown(self, subjects: Collection[str]) -> None:
+        """Look subjects up in the stream that was checked. A stream that was made anew meanwhile holds nothing on them,
+        and would take a late version before the early ones."""
+        await self._places.look_up(subjects)
+        if subjects and self._created is not None:
+            info = await ask(self._client, f"STREAM.INFO.{CHANGES}")
+            if info["created"] != self._created:
+                self._places.clear()
+                raise FeedDoubtful("the stream was made anew")
 
     async def _send(self, messages: Sequence[Outgoing]) -> set[str]:
         """The subjects whose last message may be another one than was expected; what was sent there is not stored."""

@@ -55,14 +55,21 @@ class StreamSettings(BaseModel):
     dead_max_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE)
 
 
-async def declare(client: Client, settings: StreamSettings, feed: Mapping[str, str] | None = None) -> None:
+async def declare(
+    client: Client,
+    settings: StreamSettings,
+    *,
+    feed: Mapping[str, str] | None = None,
+    known_key: bytes | None = None,
+) -> None:
     """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start.
 
-    `feed` is the metadata of CHANGES where that has to be created."""
+    `feed` is the metadata of CHANGES where that has to be created. `known_key` is the key of the fleet, as far as the
+    caller knows it, for a bucket that lost it."""
     for wanted in (_ingest(settings), _dead(settings), _members(settings), _begun(settings), _fleet(settings)):
         await _declare(client, wanted)
     if feed is None:
-        feed = {FEED_EPOCH: f"1-{new_id()[-6:].lower()}", KEY: fingerprint(await fleet_key(client))}
+        feed = {FEED_EPOCH: f"1-{new_id()[-6:].lower()}", KEY: fingerprint(await fleet_key(client, known_key))}
     await _declare(client, _changes(settings), feed)
 
 
@@ -209,9 +216,21 @@ async def _create(client: Client, name: str, wanted: Config) -> dict[str, Any]:
             refused = error
         else:
             log.info("stream created", stream=name)
-            return created
+            return await _kept(client, name, wanted) if created["state"]["last_seq"] else created
     reason = refused.description if refused else "no reason given"
     raise StreamConflict(f"stream {name} cannot be created: {reason}") from refused
+
+
+async def _kept(client: Client, name: str, wanted: Config) -> dict[str, Any]:
+    """Keep a stream that the server created from old blocks, because its own description of them was damaged.
+
+    Such a stream is gone again at the next start unless it is changed. The feed is created empty instead: the ledgers
+    announce again what it had."""
+    log.error("a stream was found without its description", stream=name)
+    if name == CHANGES:
+        await ask(client, f"STREAM.DELETE.{name}")
+        return await ask(client, f"STREAM.CREATE.{name}", wanted)
+    return await ask(client, f"STREAM.UPDATE.{name}", wanted | {"description": "found without its description"})
 
 
 async def _send(client: Client, subject: str, name: str, config: Config, differing: set[str]) -> None:
