@@ -1,7 +1,7 @@
 """Reactions get the feed in batches, and a change that cannot be handled goes to DEAD without stopping the others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import orjson
 import pytest
@@ -17,56 +17,11 @@ from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.bus.reactions import Reactions
 from hivemem_testing.process import ProcessServer
 
+from .recorder import Recorder, Workers
 from .stored import change, messages_in, publish
 from .waiting import eventually
 
 FILTERS = ("hive.chg.*.item.>",)
-
-
-class Recorder:
-    """A handler that notes what it handled, and fails as it is told to."""
-
-    def __init__(self) -> None:
-        self.handled: list[tuple[str, int]] = []
-        self.batches: list[int] = []
-        self.calls = 0
-        self.fail: Callable[[ReceivedChange], Exception | None] = lambda received: None
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def __call__(self, received: Sequence[ReceivedChange]) -> None:
-        self.calls += 1
-        await self.gate.wait()
-        for each in received:
-            error = self.fail(each)
-            if error is not None:
-                raise error
-        self.batches.append(len(received))
-        self.handled += [(each.change.namespace, each.change.version) for each in received]
-
-
-class Workers:
-    """The reactions of one or more workers; whoever is still there is stopped in the end."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._running: list[Reactions] = []
-
-    async def start(self, *handled: Reaction) -> Reactions:
-        worker = Reactions(self._url, "items")
-        for reaction in handled:
-            worker.add(reaction)
-        await worker.start()
-        self._running.append(worker)
-        return worker
-
-    async def stop(self, worker: Reactions) -> None:
-        self._running.remove(worker)
-        await worker.stop()
-
-    async def stop_all(self) -> None:
-        for worker in list(self._running):
-            await self.stop(worker)
 
 
 @pytest.fixture

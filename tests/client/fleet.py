@@ -179,7 +179,8 @@ class Fleet:
             at=datetime.now(UTC),
         ).model_copy(update=fields)
         address = Address((session_id,))
-        headers = change_headers(change, address.tokens)
+        # Workers say where in the stream a change goes; here it is the server that drops what is sent a second time.
+        headers = change_headers(change, address.tokens) | {MESSAGE_ID: new_id()}
         subject = change_subject(tenant, "event", address)
         await self.store(subject, change.model_dump_json().encode(), headers)
 

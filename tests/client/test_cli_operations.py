@@ -183,7 +183,7 @@ async def test_durable_leaves_the_command_with_the_bus(shared_server: Server, fl
     receipt = await invoke_json(shared_server.url, *words, "--message-id", "m1")
     shown = await invoke(shared_server.url, *words)
 
-    assert receipt == {"message_id": "m1", "sequence": 1, "duplicate": False, "route": "s1"}
+    assert receipt == {"message_id": "m1", "sequence": 1, "route": "s1"}
     assert "sequence    2" in shown.stdout
     assert len(await fleet.stored(INGEST)) == 2
     assert fleet.asked == []

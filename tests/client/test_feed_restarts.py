@@ -162,9 +162,7 @@ async def test_sequences_that_are_handed_out_again_are_noticed(
 
 async def test_a_cursor_of_an_earlier_epoch_is_refused(own_fleet: Fleet, own_hive: hivemem.Hive) -> None:
     await announce(own_fleet, range(1, 4))
-    async for change in own_hive.changes("event", since="start"):
-        cursor = change.cursor
-        break
+    cursor = (await anext(own_hive.changes("event", since="start"))).cursor
     config = (await own_fleet.api(f"STREAM.INFO.{CHANGES}"))["config"]
     await own_fleet.api(f"STREAM.UPDATE.{CHANGES}", config | {"metadata": {FEED_EPOCH: "2-later"}})
 

@@ -60,7 +60,6 @@ def test_a_kind_of_change_is_declared_once_and_stands_at_one_address() -> None:
 
 def test_a_change_is_a_cloud_event_in_binary_mode() -> None:
     assert change_headers(change_of(), "s%2E1", TRACE) == {
-        "Nats-Msg-Id": "event:acme:s%2E1:7",
         "ce-specversion": "1.0",
         "ce-id": "event:acme:s%252E1:7",
         "ce-type": "hivemem.event.appended",

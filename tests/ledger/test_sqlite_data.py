@@ -14,6 +14,7 @@ import pytest
 
 from hivemem_contracts.errors import IdempotencyConflict, NotFound
 from hivemem_runtime.ledger.port import Covered, Head, Ledger
+from hivemem_runtime.ledger.refusals import BrokenStore
 from hivemem_runtime.ledger.sqlite.migrations import DATA_VERSION
 
 from .backends import Backend, SqliteStore
@@ -129,3 +130,13 @@ async def test_older_release_will_not_take_it_for_its_own(old: Backend, ledger: 
         indexes = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     assert version == DATA_VERSION > 1
     assert "requests_key" not in indexes
+
+
+@pytest.mark.parametrize("kept", [0, 100], ids=["another file", "a damaged header page"])
+async def test_a_file_that_is_no_database_is_not_waited_for(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID")
+    path.write_bytes(path.read_bytes()[:kept] + b"something else altogether " * 1_000)
+    with pytest.raises(BrokenStore, match=r"ledger\.db: .*: restore a backup"):
+        await Backend(SqliteStore(path)).open()

@@ -16,10 +16,8 @@ from hivemem_runtime.worker import Parts, Worker
 from hivemem_sessions.worker import build
 from hivemem_testing.process import ProcessServer
 
-from .test_worker import SECONDS, caller, settings
+from .asking import SECONDS, settings
 from .things import THING, eventually, open_ledger
-
-__all__ = ["caller"]
 
 
 async def test_a_dead_loop_of_any_part_shows_in_readiness_and_on_the_bus(

@@ -28,6 +28,8 @@ log = structlog.get_logger("hivemem.fleet")
 
 DEFAULT_NATS_PORT: Final = 4222
 DEFAULT_HTTP_PORT: Final = 8222
+PATIENCE_SECONDS: Final = 15.0
+"""How long a worker tries to start. The servers are ours: what fails longer than that does not pass by itself."""
 
 
 class Kind(NamedTuple):
@@ -85,7 +87,8 @@ class Fleet:
         return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
 
     async def _start_workers(self) -> None:
-        """Start all at once: most of a start is waiting. A worker tries again while another one makes the feed anew.
+        """Start all at once: most of a start is waiting. A worker tries again for a while: another one may be making
+        the feed anew.
 
         Raises what keeps the first worker from starting for good."""
         settings = [kind.settings for kind in KINDS]
@@ -103,7 +106,7 @@ class Fleet:
 
     async def _start_worker(self, worker: Worker) -> None:
         try:
-            await start_with_patience(worker, self._stopped)
+            await start_with_patience(worker, self._stopped, PATIENCE_SECONDS)
         except BaseException:
             self._stopped.set()
             raise

@@ -65,7 +65,8 @@ class StreamState:
         last = int(state["last_seq"])
         # An emptied stream answers first_seq 0 or last + 1, depending on how it came to be empty.
         first = max(int(state["first_seq"]), 1) if state["messages"] else last + 1
-        epoch = str((info["config"].get("metadata") or {}).get(FEED_EPOCH, ""))
+        metadata: dict[str, str] = info["config"].get("metadata") or {}
+        epoch = metadata.get(FEED_EPOCH, "")
         last_at = nanoseconds(state["last_ts"]) if state["messages"] else 0
         missing = int(state.get("num_deleted") or 0) if state["messages"] else 0
         return cls(nanoseconds(info["created"]), first, last, nanoseconds(state["first_ts"]), epoch, last_at, missing)

@@ -1,6 +1,7 @@
 """A worker: its connection, its ledger and its ways in, started in order and stopped in the opposite one."""
 
 import asyncio
+import math
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,7 @@ from hivemem_runtime.bus.stray_commands import StrayCommands
 from hivemem_runtime.bus.streams import StreamConflict, declare
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_runtime.ledger.refusals import DataTooNew, UnfitServer
+from hivemem_runtime.ledger.refusals import BrokenStore, DataTooNew, UnfitServer
 from hivemem_runtime.loops import Loop, foreign_cancellation
 from hivemem_runtime.server_monitor import ServerMonitor
 from hivemem_runtime.service import Service
@@ -308,14 +309,17 @@ async def serve(settings: WorkerSettings, workers: Sequence[Worker]) -> None:
         await health.stop()
 
 
-async def start_with_patience(worker: Worker, stopped: asyncio.Event) -> None:
-    """Servers may come up after their workers: what is retryable is tried again until it works or we are stopped."""
+async def start_with_patience(worker: Worker, stopped: asyncio.Event, patience_seconds: float = math.inf) -> None:
+    """Servers may come up after their workers: what is retryable is tried again until it works or we are stopped.
+
+    Raises what still fails when the patience is over."""
     attempt = 0
+    deadline = now() + patience_seconds
     while not stopped.is_set():
         try:
             await worker.start()
         except HiveError as error:
-            if not error.retryable:
+            if not error.retryable or now() >= deadline:
                 raise
             wait = START_RETRY_SECONDS[min(attempt, len(START_RETRY_SECONDS) - 1)]
             attempt += 1
@@ -328,7 +332,7 @@ async def start_with_patience(worker: Worker, stopped: asyncio.Event) -> None:
             return
 
 
-UNFIT: Final = (SettingsError, ServerTooOld, StreamConflict, DataTooNew, UnfitServer)
+UNFIT: Final = (SettingsError, ServerTooOld, StreamConflict, DataTooNew, BrokenStore, UnfitServer)
 """What keeps a worker from starting until somebody changes something; the text says what."""
 
 

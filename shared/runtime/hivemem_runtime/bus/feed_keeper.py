@@ -57,16 +57,17 @@ class StreamState(NamedTuple):
 
     @classmethod
     def of(cls, info: dict[str, Any]) -> "StreamState":
-        state, metadata = info["state"], info["config"].get("metadata") or {}
+        state: dict[str, Any] = info["state"]
+        metadata: dict[str, str] = info["config"].get("metadata") or {}
         messages, last = int(state["messages"]), int(state["last_seq"])
         return cls(
             str(info["created"]),
-            str(metadata.get(FEED_EPOCH, "")),
+            metadata.get(FEED_EPOCH, ""),
             int(state["first_seq"]) if messages else last + 1,
             last,
             int(state.get("num_deleted") or 0) if messages else 0,
             int(metadata.get(BEGINS, 0)),
-            str(metadata.get(KEY, "")),
+            metadata.get(KEY, ""),
         )
 
 

@@ -197,7 +197,8 @@ class Reactions:
             if error.code != CONSUMER_NOT_FOUND:
                 raise
             return False
-        return str((info["config"].get("metadata") or {}).get(FEED, feed)) != feed
+        metadata: dict[str, str] = info["config"].get("metadata") or {}
+        return metadata.get(FEED, feed) != feed
 
     async def _keep_up(self) -> None:
         """Learn how much waits, and declare consumers again that are gone, or that were made for an earlier feed."""

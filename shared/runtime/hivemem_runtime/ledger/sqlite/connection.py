@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.ledger.refusals import UnfitServer
+from hivemem_runtime.ledger.refusals import BrokenStore, UnfitServer
 
 BUSY_SECONDS: Final = 5.0
 RETRY_AFTER_MS: Final = 500
@@ -13,6 +13,7 @@ _CHECKPOINT_PAGES: Final = 8_000
 """Of 4 KiB. The pages that every commit touches are copied into the file once for many commits."""
 _MAPPED_BYTES: Final = 256 * 1024 * 1024
 _OLDEST: Final = (3, 33)
+_BROKEN: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -32,8 +33,16 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         if read_only:
             connection.execute("PRAGMA query_only = 1")
     except sqlite3.Error as error:
-        raise unavailable(error) from error
+        raise refusal(path, error) from error
     return connection
+
+
+def refusal(path: Path, error: sqlite3.Error) -> Unavailable | BrokenStore:
+    """Why the file does not open: `Unavailable` where that may pass."""
+    # The low byte is the result; the others, where there are any, say more about it.
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
+        return BrokenStore(f"{path}: {error}: restore a backup")
+    return unavailable(error)
 
 
 def unavailable(error: sqlite3.Error) -> Unavailable:

@@ -13,7 +13,7 @@ from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
 from hivemem_runtime.ledger.port import Covered, Due, FeedMark, Head, Listener, Outcome, Page, QueryKind, Record, Write
 from hivemem_runtime.ledger.sqlite import queries
-from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, unavailable
+from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, refusal, unavailable
 from hivemem_runtime.ledger.sqlite.history import (
     LATEST,
     Stretch,
@@ -92,7 +92,7 @@ class SqliteLedger:
             self._reader = connect(self._path, read_only=True)
         except sqlite3.Error as error:
             connection.close()
-            raise unavailable(error) from error
+            raise refusal(self._path, error) from error
         except BaseException:
             connection.close()
             raise
