@@ -162,7 +162,11 @@ class FeedKeeper:
         return (await self._headers_at(mark.sequence)).get(FEED_ID) != mark.message
 
     async def begin_epoch(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
-        """Have the stream go on in an epoch that no mark has seen."""
+        """Have the stream go on in an epoch that no mark has seen. One worker does it, and the others wait for it."""
+        if not await claim(self._client, "epoch_after", f"{state.created}/{state.epoch}/{fingerprint(self.key)}"):
+            begun = await self._changed_by_another(state)
+            if begun is not None:
+                return begun
         known = max((mark.epoch_number for mark in marks), default=0)
         current = epoch_number(state.epoch)
         config = (await self._info())["config"]
@@ -173,7 +177,7 @@ class FeedKeeper:
     async def make_anew(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
         """Delete the stream and create it in a later epoch. One worker does it, and the others wait for it."""
         if not await claim(self._client, "made_anew", state.created):
-            made = await self._made_by_another(state)
+            made = await self._changed_by_another(state)
             if made is not None:
                 return made
         number = max(epoch_number(state.epoch), *(mark.epoch_number for mark in marks), 0) + 1
@@ -183,12 +187,12 @@ class FeedKeeper:
         await streams.declare(self._client, self._settings, feed=self._metadata(number, begins))
         return await self.state()
 
-    async def _made_by_another(self, state: StreamState) -> StreamState | None:
-        """Return the stream that another worker made; None where it did not do so in time."""
+    async def _changed_by_another(self, state: StreamState) -> StreamState | None:
+        """Return the stream that another worker made, or gave another epoch; None where it did not do so in time."""
         for _ in range(ANEW_POLLS):
             with suppress(JetStreamRefused):
                 found = StreamState.of(await self._info())
-                if found.created != state.created:
+                if (found.created, found.epoch, found.key) != (state.created, state.epoch, state.key):
                     return found
             await asyncio.sleep(ANEW_POLL_SECONDS)
         return None
