@@ -68,10 +68,10 @@ def build(settings: ArtifactsSettings) -> Worker:
     largest = min(settings.artifact_bytes, store.largest)
     upload_seconds = settings.upload_seconds
     holding = Holding(ledger, store, new_id(), largest=largest, upload_seconds=upload_seconds)
-    service = Service(ARTIFACTS, ledger)
+    service = Service(ARTIFACTS, ledger, settings.policy())
     deleting = Deleting(ledger, announcer)
     collecting = Collecting(ledger, store, settings.gc_seconds)
-    limits = Limits(largest, upload_seconds, settings.own_inboxes)
+    limits = Limits(largest, upload_seconds)
     endpoints = Endpoints(service, store, holding, deleting, collecting, limits)
     views = Views(ledger, store)
     clock = Clock(
@@ -94,6 +94,5 @@ def build(settings: ArtifactsSettings) -> Worker:
             announcer,
             reactions=reactions(views, session_files),
             background=(endpoints, clock),
-            loops=(clock.loop,),
         ),
     )

@@ -22,7 +22,7 @@ class MemorySettings(WorkerSettings):
 def build(settings: MemorySettings) -> Worker:
     ledger = open_ledger(settings, ENTITIES, "memory")
     announcer = Announcer(ledger, ENTITIES)
-    service = Service(MEMORY, ledger)
+    service = Service(MEMORY, ledger, settings.policy())
     trail = Trail(ledger, announcer)
     eraser = Eraser(ledger, announcer)
     # Who waits for a lease is a request under way, and must leave room for the others.
@@ -35,7 +35,6 @@ def build(settings: MemorySettings) -> Worker:
         announcer,
         reactions=reactions(ledger, eraser, trail),
         background=(trail, waiting, eraser, clock),
-        loops=(clock.loop,),
         leaving=(waiting.leave,),
     )
     return Worker(settings, parts)

@@ -24,10 +24,8 @@ class SessionsSettings(WorkerSettings):
 def build(settings: SessionsSettings) -> Worker:
     ledger = open_ledger(settings, ENTITIES, "sessions")
     announcer = Announcer(ledger, ENTITIES)
-    service = Service(SESSIONS, ledger)
+    service = Service(SESSIONS, ledger, settings.policy())
     Endpoints(service, Eraser(ledger, announcer))
     archiver = Archiver(ledger, settings.archive_after_events)
-    parts = Parts(
-        service, ledger, announcer, reactions=reactions(ledger), background=(archiver,), loops=(archiver.loop,)
-    )
+    parts = Parts(service, ledger, announcer, reactions=reactions(ledger), background=(archiver,))
     return Worker(settings, parts)

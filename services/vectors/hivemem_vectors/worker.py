@@ -220,7 +220,7 @@ def build(settings: VectorsSettings) -> Worker:
     store = open_store(settings, embedder)
     ledger = open_ledger(settings, ENTITIES, "vectors")
     announcer = Announcer(ledger, ENTITIES)
-    service = Service(VECTORS, ledger)
+    service = Service(VECTORS, ledger, settings.policy())
     breaker = _breaker("the vector store")
     collections = Collections(store, ledger)
     asking = Asking()
@@ -262,7 +262,6 @@ def build(settings: VectorsSettings) -> Worker:
             settling,
             *clocks,
         ),
-        loops=tuple(clock.loop for clock in clocks),
         leaving=(behind.leave,),
         closing=(embedder.close, store.close),
     )

@@ -14,6 +14,7 @@ from pydantic_settings import SettingsError as UnreadableSetting
 
 from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_runtime.bus.streams import StreamSettings
+from hivemem_runtime.policy import Policy
 
 CONFIG_VARIABLE = "HIVEMEM_CONFIG"
 PREFIX = "HIVEMEM_"
@@ -68,6 +69,10 @@ class WorkerSettings(BaseSettings):
         default=7 * 86_400, ge=60, description="How long the id of a write is remembered at least."
     )
     streams: StreamSettings = StreamSettings()
+
+    def policy(self) -> Policy:
+        """Return the policy of the worker's service."""
+        return Policy(own_inboxes=self.own_inboxes)
 
     @classmethod
     def settings_customise_sources(

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import nats.errors
 import structlog
@@ -15,6 +15,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime import logs, loop
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus import connection
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.clock import now
@@ -47,14 +48,6 @@ WATCH_SECONDS: Final = 2.0
 START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Background(Protocol):
-    """Something that a worker does on its own, while its ledger is open, on the worker's connection."""
-
-    async def start(self, client: Client) -> None: ...
-
-    async def stop(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a worker is made of, apart from the bus: wired by the `worker.py` of its service."""
@@ -64,12 +57,11 @@ class Parts:
     announcer: Announcer
     """Of the ledger; here because some operations need it too."""
     reactions: Sequence[Reaction] = field(default=())
-    background: "Sequence[Background]" = field(default=())
+    background: Sequence[Background] = field(default=())
+    """A worker is not ready while one of them is in trouble."""
     leaving: "Sequence[Callable[[], None]]" = field(default=())
     """Called first of all when the worker stops: whoever keeps requests waiting lets them go, so that they need not be
     waited for."""
-    loops: Sequence[Loop] = field(default=())
-    """Of the background parts: a worker is not ready while one of them is in trouble."""
     closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
     """Awaited last of all when the worker is stopped, and not when a start has failed, which may be tried again: lets
     go of what was made before it and is made only once."""
@@ -168,7 +160,6 @@ class Worker:
             health=self._health,
             under_way=self._settings.requests_under_way,
             bytes_under_way=self._settings.request_bytes_under_way,
-            own_inboxes=self._settings.own_inboxes,
         )
         await requests.start()
         self._stops.append(("requests", requests.stop))
@@ -208,7 +199,8 @@ class Worker:
         store = self._trouble_of_store()
         if store is not None:
             troubles.append(f"store: {store}")
-        troubles += [f"background: {loop.trouble}" for loop in (*self._parts.loops, self._watch) if loop.trouble]
+        background = [self._watch.trouble, *[part.trouble for part in self._parts.background]]
+        troubles += [f"background: {trouble}" for trouble in background if trouble]
         return {
             "ready": not troubles,
             "troubles": troubles,

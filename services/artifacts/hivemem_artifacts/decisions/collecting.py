@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hivemem_artifacts.entities.blobs import BLOB, Blob
-from hivemem_runtime.ledger.port import Append, Decision, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 
 
 def collectable(blob: Blob | None, before: int) -> bool:
@@ -15,7 +15,7 @@ def collectable(blob: Blob | None, before: int) -> bool:
 
 def begin_collection(heads: Heads, sha256: str, before: int) -> Decision:
     head = heads(BLOB, sha256)
-    blob = None if head is None else head.value
+    blob = value_of(head)
     if blob is None or not collectable(blob, before) or blob.state == "collecting":
         return []
     return [Append(BLOB, sha256, replace(blob, state="collecting"))]
@@ -24,7 +24,7 @@ def begin_collection(heads: Heads, sha256: str, before: int) -> Decision:
 def end_collection(heads: Heads, sha256: str, life: int) -> Decision:
     """Nothing where another life has begun meanwhile."""
     head = heads(BLOB, sha256)
-    blob = None if head is None else head.value
+    blob = value_of(head)
     if blob is None or blob.state != "collecting" or blob.life != life:
         return []
     return [Append(BLOB, sha256, Blob("absent", blob.size, life))]

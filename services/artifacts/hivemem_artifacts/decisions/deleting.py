@@ -11,7 +11,7 @@ from hivemem_artifacts.entities.blobs import BLOB, Blob
 from hivemem_artifacts.entities.deletions import DELETION, Deletion
 from hivemem_artifacts.entities.places import session_and_name
 from hivemem_contracts.errors import NotFound
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, Record
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, Record, value_of
 
 
 def artifact_not_found(place: str, version: int | None = None) -> NotFound:
@@ -48,7 +48,7 @@ def release_versions(
     appends: list[Append[Any, Any]] = [Append(DELETION, place, replace(deletion, released=records[-1].stamp.version))]
     for sha256, uses in Counter(record.value.sha256 for record in records).items():
         head = heads(BLOB, sha256)
-        blob = None if head is None else head.value
+        blob = value_of(head)
         assert blob is not None, "what a version uses is known"
         left = blob.refs - uses
         assert left >= 0, "each use was counted"
@@ -63,5 +63,5 @@ def end_deletion(heads: Heads, place: str, through: int) -> Decision:
 
 def standing_deletion(head: Head[Deletion] | None, through: int) -> Deletion | None:
     """The deletion through a version, while it is under way."""
-    deletion = None if head is None else head.value
+    deletion = value_of(head)
     return deletion if deletion is not None and deletion.running and deletion.through == through else None

@@ -6,7 +6,7 @@ from hivemem_artifacts.entities.artifacts import ARTIFACT, ArtifactRecord
 from hivemem_artifacts.entities.blobs import BLOB, Blob, blob_name
 from hivemem_artifacts.entities.deletions import DELETION
 from hivemem_contracts.errors import HiveError, Unavailable
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, value_of
 
 DELETION_RETRY_MS = 50
 
@@ -59,7 +59,7 @@ def save_version(
 
 def _used(head: Head[Blob] | None, found: Bytes) -> Blob:
     """The blob with one more use; `BytesGone` unless its bytes are surely in the store."""
-    blob = None if head is None else head.value
+    blob = value_of(head)
     if blob is not None and blob.usable:
         # Whoever put them: if that was not us, ours are another life that nobody uses, and are collected.
         return Blob("present", blob.size, blob.life, blob.refs + 1)

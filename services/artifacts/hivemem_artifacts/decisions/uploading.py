@@ -7,7 +7,7 @@ from hivemem_artifacts.entities.artifacts import ARTIFACT
 from hivemem_artifacts.entities.places import place_of
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
 from hivemem_contracts.errors import HiveError, NotFound
-from hivemem_runtime.ledger.port import Append, Decision, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 
 
 class Committed(HiveError):
@@ -21,7 +21,7 @@ def upload_not_found(upload_id: str) -> NotFound:
 def open_upload(heads: Heads, upload_id: str, now: int) -> Upload:
     """The upload, if it takes bytes still; past its time it is given up, though nobody may have noted that yet."""
     head = heads(UPLOAD, upload_id)
-    upload = None if head is None else head.value
+    upload = value_of(head)
     if upload is None or upload.state == "aborted" or (upload.open and upload.expires_at <= now):
         raise upload_not_found(upload_id)
     if not upload.open:
@@ -56,7 +56,7 @@ def commit_upload(
 def abort_upload(heads: Heads, upload_id: str, now: int, *, kept_until: int) -> Decision:
     """Nothing for one that has ended already."""
     head = heads(UPLOAD, upload_id)
-    upload = None if head is None else head.value
+    upload = value_of(head)
     if upload is None:
         raise upload_not_found(upload_id)
     if not upload.open:

@@ -12,9 +12,11 @@ from hivemem_artifacts.endpoints.listing import Listing
 from hivemem_artifacts.endpoints.reading import Reading
 from hivemem_artifacts.endpoints.uploading import Uploading
 from hivemem_artifacts.ports import BlobStore
+from hivemem_contracts.artifacts import operations
 from hivemem_contracts.artifacts.chunks import CONTENTS_PATTERN, HEADER_BYTES, uploads_pattern
 from hivemem_contracts.artifacts.operations import NAME
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.raw import RawSubject
 from hivemem_runtime.service import Service
@@ -36,10 +38,9 @@ class Limits:
 
     largest: int
     upload_seconds: int
-    own_inboxes: bool
 
 
-class Endpoints:
+class Endpoints(Background):
     """The operations of the artifacts service, bound; and, while it runs, the raw subjects."""
 
     def __init__(
@@ -64,10 +65,12 @@ class Endpoints:
         self._uploading.bind(service)
         deleting.bind(service)
         collecting.bind(service)
-        uploads, own = uploads_pattern(holding.member), limits.own_inboxes
+        uploads, policy = uploads_pattern(holding.member), service.policy
         self._raw = (
-            RawSubject(uploads, self._uploading.chunk, under_way=CHUNKS_UNDER_WAY, own_inboxes=own),
-            RawSubject(CONTENTS_PATTERN, self._reading.chunk, queue=NAME, under_way=CHUNKS_UNDER_WAY, own_inboxes=own),
+            RawSubject(uploads, self._uploading.chunk, operations.COMMIT, policy, under_way=CHUNKS_UNDER_WAY),
+            RawSubject(
+                CONTENTS_PATTERN, self._reading.chunk, operations.GET, policy, queue=NAME, under_way=CHUNKS_UNDER_WAY
+            ),
         )
 
     async def start(self, client: Client) -> None:

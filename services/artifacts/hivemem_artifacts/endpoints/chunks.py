@@ -12,7 +12,8 @@ from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, DURAB
 from hivemem_contracts.errors import HiveError, InvalidRequest, Overloaded, TooLarge, Unavailable
 from hivemem_contracts.limits import ARTIFACT_CHUNK_WINDOW
 from hivemem_runtime.bus.raw import RawAnswer, RawRequest
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.port import Ledger, Write, value_of
 
 HELD: Final = 256
 """How many uploads a worker has in hand; the one that was still for longest is let go of first."""
@@ -152,7 +153,7 @@ class Holding:
 
     def deadline(self) -> int:
         """When an upload that something was heard of now is given up."""
-        return time.time_ns() // 1_000 + self._lifetime
+        return now_microseconds() + self._lifetime
 
     async def chunk(self, tenant: str, agent: str, upload_id: str, index: int, request: RawRequest) -> RawAnswer:
         check_crc32(request)
@@ -162,7 +163,7 @@ class Holding:
         except Unavailable:
             await self.let_go_unless_usable(held)
             raise
-        if held.upload.expires_at - time.time_ns() // 1_000 < self._lifetime // 2:
+        if held.upload.expires_at - now_microseconds() < self._lifetime // 2:
             held.upload = await self.extend(tenant, agent, upload_id)
         return answer
 
@@ -187,7 +188,7 @@ class Holding:
         if held is not None and held.tenant == tenant:
             return held
         head = await self._ledger.head(UPLOAD, tenant, upload_id)
-        upload = None if head is None else head.value
+        upload = value_of(head)
         if upload is None or not upload.open or upload.presigned:
             raise upload_not_found(upload_id)
         if upload.member != self.member:

@@ -11,14 +11,14 @@ from hivemem_artifacts.entities.blobs import BLOB, Blob, blob_name, sha256_and_l
 from hivemem_artifacts.ports import BlobStore, StoredBlob
 from hivemem_contracts.artifacts import operations, requests
 from hivemem_contracts.artifacts.replies import GarbageCollected
-from hivemem_runtime.ledger.port import Decide, Head, Ledger, Outcome, Write
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.pages import pages
+from hivemem_runtime.ledger.port import SYSTEM, Decide, Head, Ledger, Outcome, system_write, value_of
 from hivemem_runtime.service import Call, Service
 
 PAGE: Final = 200
 BUDGET_SECONDS: Final = 3.0
 """How long one request works on it."""
-
-COLLECTOR: Final = "hivemem"
 
 
 @dataclass(slots=True)
@@ -42,9 +42,9 @@ class Collecting:
         service.handler(operations.GC, self.gc)
 
     async def gc(self, call: Call, body: requests.CollectGarbage) -> GarbageCollected:
-        await self._ledger.commit(call.note(BLOB, COLLECTOR))
+        await self._ledger.commit(call.note(BLOB, SYSTEM))
         grace = self._grace_seconds if body.grace_seconds is None else body.grace_seconds
-        before = time.time_ns() // 1_000 - grace * 1_000_000
+        before = now_microseconds() - grace * 1_000_000
         until = time.monotonic() + BUDGET_SECONDS
         tally = await self.collect(call.sender.tenant, call.sender.agent, before, until=until, dry_run=body.dry_run)
         if tally.done:
@@ -64,19 +64,16 @@ class Collecting:
     ) -> Tally:
         """What lost its last use before a moment."""
         tally = Tally()
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.find(
+        async for heads in pages(
+            lambda cursor: self._ledger.find(
                 BLOB, tenant, "unreferenced", equals={}, high=before, cursor=cursor, limit=PAGE
             )
-            for head in page.items:
+        ):
+            for head in heads:
                 if until is not None and time.monotonic() > until:
                     tally.done = False
                     return tally
                 await self._collect_one(tenant, actor, head, before, tally, dry_run)
-            cursor = page.cursor
-            if cursor is None:
-                break
         tally.kept += await self._ledger.count(BLOB, tenant, "unreferenced", equals={}, low=before)
         return tally
 
@@ -109,7 +106,7 @@ class Collecting:
         dry_run: bool = False,
     ) -> None:
         """What lies in the store and is not known: a crash came between the bytes and their noting."""
-        async for page in _pages(found):
+        async for page in _grouped(found):
             for stored in await self._unknown(page):
                 if until is not None and time.monotonic() > until:
                     tally.done = False
@@ -130,8 +127,7 @@ class Collecting:
             heads = await self._ledger.heads(BLOB, tenant, list({sha256_and_life(stored.blob)[0] for stored in own}))
             for stored in own:
                 sha256, life = sha256_and_life(stored.blob)
-                head = heads.get(sha256)
-                blob = None if head is None else head.value
+                blob = value_of(heads.get(sha256))
                 if blob is None or blob.state == "absent" or blob.life != life:
                     unknown.append(stored)
         return unknown
@@ -140,16 +136,15 @@ class Collecting:
         tenant = stored.tenant
         sha256, life = sha256_and_life(stored.blob)
         await self._commit(tenant, actor, sha256, lambda heads, now: fence_off(heads, sha256, life, stored.size))
-        head = await self._ledger.head(BLOB, tenant, sha256)
-        blob = None if head is None else head.value
+        blob = value_of(await self._ledger.head(BLOB, tenant, sha256))
         if blob is None or blob.state == "absent" or blob.life != life:
             await self._store.delete(tenant, stored.blob)
 
     async def _commit(self, tenant: str, actor: str, sha256: str, decide: Decide) -> Outcome:
-        return await self._ledger.commit(Write(tenant, actor, BLOB, sha256, decide))
+        return await self._ledger.commit(system_write(tenant, BLOB, sha256, decide, actor=actor))
 
 
-async def _pages(found: AsyncIterator[StoredBlob]) -> AsyncIterator[list[StoredBlob]]:
+async def _grouped(found: AsyncIterator[StoredBlob]) -> AsyncIterator[list[StoredBlob]]:
     page: list[StoredBlob] = []
     async for stored in found:
         page.append(stored)
@@ -164,9 +159,9 @@ async def collect_everywhere(collecting: Collecting, ledger: Ledger, store: Blob
     """Of all tenants, without haste."""
     whole = Tally()
     for tenant in await ledger.tenants(BLOB):
-        tally = await collecting.collect(tenant, COLLECTOR, before)
+        tally = await collecting.collect(tenant, SYSTEM, before)
         whole.removed += tally.removed
         whole.bytes += tally.bytes
         await asyncio.sleep(0)
-    await collecting.collect_strays(store.blobs(), COLLECTOR, before, whole)
+    await collecting.collect_strays(store.blobs(), SYSTEM, before, whole)
     return whole

@@ -7,7 +7,7 @@ from hivemem_artifacts.decisions.saving import Bytes, BytesGone, look
 from hivemem_artifacts.entities.blobs import BLOB
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.errors import NotFound, Unavailable
-from hivemem_runtime.ledger.port import Ledger, Outcome
+from hivemem_runtime.ledger.port import Ledger, Outcome, value_of
 
 _TRIES: Final = 20
 
@@ -28,7 +28,7 @@ class Keeping:
     async def stored(self, tenant: str, sha256: str) -> int | None:
         """How many bytes they are, if they are there already."""
         head = await self._ledger.head(BLOB, tenant, sha256)
-        blob = None if head is None else head.value
+        blob = value_of(head)
         return blob.size if blob is not None and blob.usable else None
 
     async def keep(self, tenant: str, sha256: str, size: int, put: Put | None, note: Note) -> Outcome:

@@ -15,7 +15,7 @@ from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.limits import ARTIFACT_INLINE_BYTES
 from hivemem_contracts.sizes import check_size
-from hivemem_runtime.ledger.port import Outcome, Write
+from hivemem_runtime.ledger.port import Outcome
 from hivemem_runtime.service import Call, Service
 
 
@@ -36,15 +36,10 @@ def bind(service: Service, keeping: Keeping, largest: int) -> None:
 
         async def note(found: Bytes) -> Outcome:
             return await ledger.commit(
-                Write(
-                    tenant,
-                    call.sender.agent,
+                call.write(
                     ARTIFACT,
                     place,
                     lambda heads, now: save_version(heads, place, found, content_type, body.metadata, now),
-                    request_id=call.request_id,
-                    cause=call.message_id,
-                    traceparent=call.traceparent,
                 )
             )
 

@@ -33,7 +33,7 @@ from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.raw import NobodyListens, RawAnswer, RawRequest, ask
-from hivemem_runtime.ledger.port import Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Ledger, Outcome, value_of
 from hivemem_runtime.service import Call, Service, body_digest, require_unused
 
 COMMIT_HEADER: Final = "Hive-Commit"
@@ -92,16 +92,7 @@ class Uploading:
             body.presigned,
         )
         outcome = await self._ledger.commit(
-            Write(
-                sender.tenant,
-                sender.agent,
-                UPLOAD,
-                upload_id,
-                lambda heads, now: begin_upload(heads, upload_id, upload),
-                request_id=call.request_id,
-                cause=call.message_id,
-                traceparent=call.traceparent,
-            )
+            call.write(UPLOAD, upload_id, lambda heads, now: begin_upload(heads, upload_id, upload))
         )
         if outcome.duplicate:
             return await self._resumed(sender, upload_id)
@@ -180,7 +171,7 @@ class Uploading:
 
     async def _upload(self, tenant: str, upload_id: str) -> Upload:
         head = await self._ledger.head(UPLOAD, tenant, upload_id)
-        upload = None if head is None else head.value
+        upload = value_of(head)
         if upload is None or upload.state == "aborted":
             raise upload_not_found(upload_id)
         return upload
@@ -278,15 +269,10 @@ class Uploading:
             content_type = content_type_of(start, upload.name, upload.content_type)
             until = self._holding.deadline()
             return await self._ledger.commit(
-                Write(
-                    tenant,
-                    call.sender.agent,
+                call.write(
                     ARTIFACT,
                     place,
                     lambda heads, now: commit_upload(heads, upload_id, found, content_type, now, kept_until=until),
-                    request_id=call.request_id,
-                    cause=call.message_id,
-                    traceparent=call.traceparent,
                 )
             )
 
@@ -308,18 +294,10 @@ class Uploading:
             return
 
     async def abort(self, call: Call, body: requests.AbortUpload) -> UploadAborted:
-        sender, upload_id = call.sender, body.upload_id
+        upload_id = body.upload_id
         until = self._holding.deadline()
         outcome = await self._ledger.commit(
-            Write(
-                sender.tenant,
-                sender.agent,
-                UPLOAD,
-                upload_id,
-                lambda heads, now: abort_upload(heads, upload_id, now, kept_until=until),
-                request_id=call.request_id,
-                cause=call.message_id,
-            )
+            call.write(UPLOAD, upload_id, lambda heads, now: abort_upload(heads, upload_id, now, kept_until=until))
         )
         if outcome.record is not None:
             await self._end(upload_id)

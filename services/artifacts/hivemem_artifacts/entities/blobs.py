@@ -7,7 +7,7 @@ is another life, and they are another blob in the store: a collector that was he
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 BlobState = Literal["present", "collecting", "absent"]
 
@@ -40,13 +40,9 @@ def sha256_and_life(blob: str) -> tuple[str, int]:
     return sha256, int(life or 0)
 
 
-BLOB: Final = Entity(
-    name="blob",
-    head=Blob,
-    record=Blob,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+BLOB: Final = record_entity(
+    "blob",
+    Blob,
     indexed=lambda blob: {"unreferenced_since": blob.unreferenced_since},
     indexes=(Index("unreferenced", (), "unreferenced_since"),),
-    snapshot_every=1,
 )

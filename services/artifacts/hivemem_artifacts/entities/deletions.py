@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,9 @@ class Deletion:
     running: bool = True
 
 
-DELETION: Final = Entity(
-    name="artifact_deletion",
-    head=Deletion,
-    record=Deletion,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+DELETION: Final = record_entity(
+    "artifact_deletion",
+    Deletion,
     indexed=lambda deletion: {"begun_at": deletion.begun_at, "running": deletion.running},
     indexes=(Index("running", (), "begun_at", only="running"), Index("recent", (), "begun_at")),
-    snapshot_every=1,
 )

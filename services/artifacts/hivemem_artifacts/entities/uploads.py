@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 UploadState = Literal["open", "committed", "aborted"]
 
@@ -32,16 +32,12 @@ class Upload:
         return self.state == "open"
 
 
-UPLOAD: Final = Entity(
-    name="upload",
-    head=Upload,
-    record=Upload,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+UPLOAD: Final = record_entity(
+    "upload",
+    Upload,
     indexed=lambda upload: {"expires_at": upload.expires_at, "session_id": upload.session_id, "open": upload.open},
     indexes=(
         Index("expiry", (), "expires_at"),
         Index("session", ("session_id",), "expires_at", only="open"),
     ),
-    snapshot_every=1,
 )

@@ -4,7 +4,6 @@ Nothing is carried over from what is shown already, so it comes out right whatev
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
@@ -16,7 +15,9 @@ from hivemem_artifacts.entities.artifacts import ARTIFACT, ArtifactHead
 from hivemem_artifacts.entities.deletions import DELETION
 from hivemem_artifacts.entities.places import session_and_name, within
 from hivemem_artifacts.ports import NAMES_PER_CALL, BlobStore, ShownFile, View
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Head, Ledger
 
 HEADS_AT_ONCE: Final = 200
@@ -49,22 +50,19 @@ class Views:
     async def show_recent(self) -> None:
         """What changed a short while ago: a worker that was killed may have been about to show it, and the feed waits
         for a while before it gives that to somebody else."""
-        since = time.time_ns() // 1_000 - RECENT_SECONDS * 1_000_000
+        since = now_microseconds() - RECENT_SECONDS * 1_000_000
         for entity in (ARTIFACT, DELETION):
             for tenant in await self._ledger.tenants(entity):
                 await self.show([session async for session in self._touched(entity, tenant, since)])
 
     async def _touched(self, entity: AnyEntity, tenant: str, since: int) -> AsyncIterator[tuple[str, str]]:
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.find(
+        async for heads in pages(
+            lambda cursor: self._ledger.find(
                 entity, tenant, "recent", equals={}, low=since, cursor=cursor, limit=HEADS_AT_ONCE
             )
-            for head in page.items:
+        ):
+            for head in heads:
                 yield tenant, session_and_name(head.id)[0]
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     async def show_session(self, tenant: str, session_id: str) -> None:
         while True:
@@ -88,6 +86,8 @@ class Views:
             opening = orjson.dumps(head)[:-1] + b',\n  "items": [\n    '
             first = True
             async for heads in self._pages(tenant, session_id):
+                if not heads:
+                    continue
                 entries = [manifest_entry(tenant, found.id, value) for found in heads if (value := found.value)]
                 text = _SEPARATOR.join(entry.model_dump_json().encode() for entry in entries)
                 await self._add(view, tenant, heads, opening + text if first else _SEPARATOR + text)
@@ -97,18 +97,13 @@ class Views:
         finally:
             await view.abandon()
 
-    async def _pages(self, tenant: str, session_id: str) -> AsyncIterator[list[Head[ArtifactHead]]]:
+    def _pages(self, tenant: str, session_id: str) -> AsyncIterator[list[Head[ArtifactHead]]]:
         low, high = within(session_id)
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.find(
+        return pages(
+            lambda cursor: self._ledger.find(
                 ARTIFACT, tenant, "place", equals={}, low=low, high=high, cursor=cursor, limit=HEADS_AT_ONCE
             )
-            if page.items:
-                yield page.items
-            cursor = page.cursor
-            if cursor is None:
-                return
+        )
 
     async def _add(self, view: View, tenant: str, heads: list[Head[ArtifactHead]], manifest: bytes) -> None:
         files: list[ShownFile] = []

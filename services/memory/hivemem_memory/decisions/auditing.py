@@ -12,7 +12,7 @@ from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, TAKEN_UP, ChainHead, Link, TakenUp
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, value_of
 
 _SAID: Final = tuple(sorted(set(Link.__slots__) - {"hash"}))
 BEHIND_MS: Final = 200
@@ -143,7 +143,7 @@ def refuse(heads: Heads, refusals: Sequence[Refusal], now: int) -> Decision:
 
 
 def mark_of(chain: Head[ChainHead] | None, taken: Head[TakenUp] | None) -> Mark:
-    last = None if chain is None else chain.value
+    last = value_of(chain)
     if taken is None or taken.value is None:
         return Mark() if last is None else Mark(last.feed, last.sequence)
     feed, sequence, doubt_until = taken.value.feed, taken.value.sequence, taken.value.doubt_until

@@ -5,14 +5,15 @@ the parts that are not done yet, and those alone: nothing is done twice, and wha
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from hivemem_contracts.errors import HiveError
 from hivemem_memory.entities.answers import ANSWER, Answer
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, evolve_memory
-from hivemem_runtime.ledger.entity import AnyEntity, Stamp
+from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.identities import idempotency_conflict
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, RequestId
+from hivemem_runtime.ledger.port import Append, Decided, Head, Heads, Reads, RequestId, value_of
 
 
 class Staged:
@@ -50,66 +51,66 @@ DoPart = Callable[[Staged, int], Done]
 """Does the part of a number: appends what it writes and answers what is kept of it, or raises what refuses it."""
 
 
-class Batch:
-    """A request's parts on their way through a decision. `places` are those that the parts write to, in their order.
+class Parts(NamedTuple):
+    """What became of each part of a request, and which of them an earlier copy of the request had done already."""
 
-    A decision may run more than once; what stands here afterwards is of its last run, the one that counted.
-    """
-
-    __slots__ = ("_agent", "_digest", "_do_part", "_places", "before", "id", "results")
-
-    def __init__(self, request_id: RequestId, agent: str, places: Sequence[str], do_part: DoPart) -> None:
-        self.id = request_id.name
-        """Of the answer that is kept."""
-        self._agent = agent
-        self._places = places
-        self._do_part = do_part
-        self._digest = None if request_id.digest is None else request_id.digest.hex()
-        self.before: list[Done | None] = []
-        """What an earlier request of the same id had done; None where it had not."""
-        self.results: list[Done | HiveError] = []
-        """What became of each part."""
-
-    @property
-    def reads(self) -> list[tuple[AnyEntity, str]]:
-        """All heads that the decision asks for, so that they can be read together."""
-        return [(MEMORY, place) for place in self._places]
+    results: list[Done | HiveError]
+    repeated: list[bool]
 
     @property
     def refusal(self) -> HiveError | None:
-        """The first one."""
+        """The first refusal, if any part was refused."""
         return next((result for result in self.results if isinstance(result, HiveError)), None)
 
-    def decide(self, heads: Heads, now: int) -> Decision:
-        self.before = self._known(heads)
-        staged = Staged(heads, self._agent, now)
-        self.results = [
-            self._try_part(staged, number) if done is None else done for number, done in enumerate(self.before)
-        ]
-        news = any(
-            known is None and not isinstance(result, HiveError)
-            for known, result in zip(self.before, self.results, strict=True)
-        )
-        if not news:
-            return []
-        kept = [None if isinstance(result, HiveError) else result for result in self.results]
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A request's parts as one decision, which answers with `Parts`. `places` are those that the parts write to, in
+    their order; `reads` are further keys that the decision asks for."""
+
+    request_id: RequestId
+    agent: str
+    places: Sequence[str]
+    do_part: DoPart
+    more_reads: Reads = ()
+
+    @property
+    def reads(self) -> Reads:
+        """All heads that the decision asks for, so that they can be read together."""
+        return [*((MEMORY, place) for place in self.places), *self.more_reads]
+
+    def decide(self, heads: Heads, now: int) -> Decided:
+        known = self._known(heads)
+        staged = Staged(heads, self.agent, now)
+        results = [self._try_part(staged, number) if done is None else done for number, done in enumerate(known)]
+        parts = Parts(results, [done is not None for done in known])
+        if not any(
+            before is None and not isinstance(result, HiveError) for before, result in zip(known, results, strict=True)
+        ):
+            return Decided((), parts)
+        kept = [None if isinstance(result, HiveError) else result for result in results]
         answer = Answer({"digest": self._digest, "done": kept}, now)
-        return [Append(ANSWER, self.id, answer), *staged.appends]
+        return Decided([Append(ANSWER, self.request_id.name, answer), *staged.appends], parts)
+
+    @property
+    def _digest(self) -> str | None:
+        digest = self.request_id.digest
+        return None if digest is None else digest.hex()
 
     def _known(self, heads: Heads) -> list[Done | None]:
-        head = heads(ANSWER, self.id)
-        if head is None or head.value is None:
-            return [None] * len(self._places)
-        reply = head.value.reply
-        done: list[Done | None] = reply["done"]
+        """What an earlier copy of the request has done of each part; None where it has not."""
+        answer = value_of(heads(ANSWER, self.request_id.name))
+        if answer is None:
+            return [None] * len(self.places)
+        done: list[Done | None] = answer.reply["done"]
         # An answer of an older release has no digest.
-        if reply.get("digest") not in (None, self._digest) or len(done) != len(self._places):
+        if answer.reply.get("digest") not in (None, self._digest) or len(done) != len(self.places):
             raise idempotency_conflict()
         return done
 
     def _try_part(self, staged: Staged, number: int) -> Done | HiveError:
         try:
-            return self._do_part(staged, number)
+            return self.do_part(staged, number)
         except HiveError as error:
             if error.retryable:
                 raise

@@ -8,7 +8,7 @@ from hivemem_runtime.service import Service
 
 
 def bind(service: Service, *, trail: Trail, eraser: Eraser, waiting: Waiting) -> None:
-    writing.bind(service)
+    writing.bind(service, trail)
     reading.bind(service)
     namespaces.bind(service)
     transfer.bind(service, trail)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol, cast
 
 import orjson
@@ -22,15 +23,16 @@ from hivemem_contracts.subjects import encode_token
 from hivemem_memory.decisions.auditing import SKEW_MICROSECONDS, Refusal, refuse
 from hivemem_memory.decisions.erasing import behind
 from hivemem_memory.endpoints.links import linked_versions, read_mark
-from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.endpoints.unlinked import DUE
 from hivemem_memory.endpoints.verifying import Verification
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import MEMORY
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of, scope_of
-from hivemem_runtime.ledger.port import Ledger, RequestId, Write
+from hivemem_runtime.ledger.port import Ledger, RequestId
 from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
@@ -55,13 +57,11 @@ class Announcing(Protocol):
 
 def bind(service: Service, trail: "Trail") -> None:
     service.on_refused(trail.refused)
-    service.on_answered(operations.PUT_BATCH, trail.answered)
-    service.on_answered(operations.IMPORT, trail.answered)
     service.handler(operations.AUDIT, trail.audit)
     service.handler(operations.AUDIT_VERIFY, trail.verify)
 
 
-class Trail:
+class Trail(Background):
     """A tenant's chain as the operations see it. What was done comes into it from the feed, by a reaction."""
 
     def __init__(self, ledger: Ledger, announcer: Announcing) -> None:
@@ -81,23 +81,17 @@ class Trail:
         assert self._feed is not None, "it was started"
         return self._feed
 
-    async def refused(self, call: Call, body: BaseModel | bytes, error: HiveError) -> None:
-        """Returns once the chain has it. The same request refused again for the same reason is one link."""
-        namespace, key = _named(body)
+    async def refused(self, call: Call, error: HiveError) -> None:
+        """Return once the chain has the refusal. The same call refused again for the same reason is one link."""
+        namespace, key = _named(call.body)
         await self._append(call, [_refusal(call, namespace, key, error.name)])
 
-    async def answered(
-        self,
-        call: Call,
-        body: requests.PutMemories | requests.ImportMemories,
-        reply: replies.MemoriesWritten | replies.MemoriesImported | bytes,
-    ) -> None:
-        """What was refused of many parts: a link for each."""
-        parts = body.puts if isinstance(body, requests.PutMemories) else body.items
+    async def refused_parts(self, call: Call, parts: Sequence[BaseModel], results: Sequence[Any]) -> None:
+        """Return once the chain has a link for each part of a call that was refused: a result that is a `HiveError`."""
         refusals = [
-            _refusal(call, *_named(part), error["name"])
-            for part, error in zip(parts, _errors(reply), strict=True)
-            if error is not None
+            _refusal(call, *_named(part), result.name)
+            for part, result in zip(parts, results, strict=True)
+            if isinstance(result, HiveError)
         ]
         if refusals:
             await self._append(call, refusals)
@@ -108,18 +102,10 @@ class Trail:
 
     async def _append(self, call: Call, refusals: Sequence[Refusal]) -> None:
         said = [f"{refusal.namespace}|{refusal.key}|{refusal.error}" for refusal in refusals]
-        await self._ledger.commit(
-            Write(
-                call.sender.tenant,
-                call.sender.agent,
-                CHAIN,
-                CHAIN_ID,
-                lambda heads, now: refuse(heads, refusals, now),
-                request_id=RequestId(derived_id("refused", call.request_name, *said)),
-                cause=call.message_id[:ID_CHARACTERS],
-                traceparent=call.traceparent,
-            )
-        )
+        request_id = RequestId(derived_id("refused", call.request_name, *said))
+        write = call.step(CHAIN, CHAIN_ID, lambda heads, now: refuse(heads, refusals, now), request_id=request_id)
+        # The message id may be what is refused, for its length.
+        await self._ledger.commit(replace(write, cause=call.message_id[:ID_CHARACTERS]))
 
     async def audit(self, call: Call, body: requests.ReadAudit) -> bytes:
         if body.key is not None and body.namespace is None:
@@ -207,7 +193,7 @@ class Trail:
     async def _acknowledged(self, tenant: str) -> tuple[dict[str, int], bool]:
         """Return places and versions whose links may be missing: memories that no worker has announced, and the newest
         ones, whose messages the feed may have lost. False if more may be due than one call looks up."""
-        due = await self._ledger.due(older_than=microseconds() + SKEW_MICROSECONDS, limit=DUE)
+        due = await self._ledger.due(older_than=now_microseconds() + SKEW_MICROSECONDS, limit=DUE)
         versions = {each.id: each.version for each in due if (each.entity, each.tenant) == (MEMORY.name, tenant)}
         low, limit = (due[-1].at, RECENT) if len(due) == DUE else (None, NEWEST)
         page = await self._ledger.covered(MEMORY, tenant, "update", equals={}, low=low, reverse=True, limit=limit)
@@ -282,13 +268,6 @@ def entry(link: Link) -> dict[str, Any]:
 
 def _refusal(call: Call, namespace: str | None, key: str | None, error: str | None) -> Refusal:
     return Refusal(call.sender.agent, call.operation.name, call.message_id[:ID_CHARACTERS], namespace, key, error)
-
-
-def _errors(reply: replies.MemoriesWritten | replies.MemoriesImported | bytes) -> list[dict[str, Any] | None]:
-    """The error of each part, None where it has none."""
-    if isinstance(reply, bytes):
-        return [result.get("error") for result in orjson.loads(reply)["results"]]
-    return [result.error for result in reply.results]
 
 
 def _named(body: BaseModel | bytes) -> tuple[str | None, str | None]:

@@ -21,14 +21,14 @@ from hivemem_memory.decisions.erasing import (
     finish_erasure,
     ranges_of,
 )
-from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.entities.erasures import ERASURE, Erasure
 from hivemem_memory.entities.memories import MEMORY, receipt_id
-from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.background import Background
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.erasing import TRIES, Announcements, erase_announced
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.places import below
-from hivemem_runtime.ledger.port import Covered, Decide, Head, Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import SYSTEM, Covered, Decide, Head, Ledger, Outcome, Write, system_write
 from hivemem_runtime.service import Call, Service
 
 log = structlog.get_logger("hivemem.memory")
@@ -67,7 +67,7 @@ def bind(service: Service, eraser: "Eraser") -> None:
 
 
 def plan_confirm(call: Call, body: requests.ConfirmErasure) -> Write:
-    return _write(call, body.receipt, lambda heads, now: confirm_erasure(heads, body, now))
+    return call.write(ERASURE, body.receipt, lambda heads, now: confirm_erasure(heads, body, now))
 
 
 def answer_confirm(call: Call, body: requests.ConfirmErasure, outcome: Outcome) -> ErasureReceipt:
@@ -83,16 +83,13 @@ class Work(NamedTuple):
     latest: int | None
 
 
-class Eraser:
+class Eraser(Background):
     """Carries erasures out. One that a worker left in the middle is another's to finish."""
 
     def __init__(self, ledger: Ledger, announcer: Announcing) -> None:
         self._ledger = ledger
         self._announcer = announcer
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
-
-    async def start(self, client: Client) -> None:
-        """It begins when it is asked to."""
 
     async def stop(self) -> None:
         tasks = list(self._tasks.values())
@@ -107,7 +104,7 @@ class Eraser:
         receipt = receipt_id(sender.tenant, sender.agent, call.message_id)
         order = Order((body.namespace,), body.key, sender.agent, call.message_id, call.published_at)
         begun = await self._ledger.commit(
-            _write(call, receipt, lambda heads, now: begin_erasure(heads, receipt, order, now))
+            call.write(ERASURE, receipt, lambda heads, now: begin_erasure(heads, receipt, order, now))
         )
         if begun.record is not None and not begun.duplicate:
             self._carry_out(sender.tenant, receipt, None)
@@ -157,7 +154,7 @@ class Eraser:
 
     async def forget(self, entity: AnyEntity, tenant: str, id: str) -> None:
         """Remove what is not a memory, and kept no longer."""
-        await erase_announced(self._ledger, self._announcer, entity, tenant, id, actor="hivemem", cause=None)
+        await erase_announced(self._ledger, self._announcer, entity, tenant, id, actor=SYSTEM, cause=None)
 
     async def _read(self, tenant: str, receipt: str) -> Erasure:
         return find_erasure(await self._ledger.head(ERASURE, tenant, receipt), receipt)
@@ -266,7 +263,7 @@ class Eraser:
         raise Unavailable("a memory is written to all the time", retry_after_ms=500)
 
     async def _commit(self, work: Work, receipt: str, decide: Decide) -> Outcome:
-        return await self._ledger.commit(Write(work.tenant, work.actor, ERASURE, receipt, decide))
+        return await self._ledger.commit(system_write(work.tenant, ERASURE, receipt, decide, actor=work.actor))
 
 
 def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[Key]) -> Decide:
@@ -294,17 +291,4 @@ def _confirmation(found: dict[str, Any]) -> Confirmation:
 
 
 def _abandoned(head: Head[Erasure]) -> bool:
-    return head.at < microseconds() - ABANDONED_MICROSECONDS
-
-
-def _write(call: Call, receipt: str, decide: Decide) -> Write:
-    return Write(
-        call.sender.tenant,
-        call.sender.agent,
-        ERASURE,
-        receipt,
-        decide,
-        request_id=call.request_id,
-        cause=call.message_id,
-        traceparent=call.traceparent,
-    )
+    return head.at < now_microseconds() - ABANDONED_MICROSECONDS

@@ -1,7 +1,6 @@
 """Forking a namespace: what lived in it at a moment is copied to another place, slice by slice."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 import orjson
@@ -13,13 +12,13 @@ from hivemem_contracts.memory import replies, requests
 from hivemem_memory.decisions.copying import Copy, Progress, copy_slice, progress_of, reads_of
 from hivemem_memory.decisions.standing import expired
 from hivemem_memory.endpoints.past import bounds_after, lived_at, read_past, settled
-from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, require_announceable
-from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.identities import idempotency_conflict, require_same_command
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, moved, namespace_and_key
-from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, Ledger, Outcome, RequestId, Write
+from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, RequestId
 from hivemem_runtime.paging import READ_AT_ONCE
 from hivemem_runtime.service import Call
 
@@ -75,24 +74,22 @@ class Forking:
         def decide(heads: Heads, now: int) -> Decision:
             return [Append(ANSWER, call.request_name, progress.answer(now))]
 
-        return progress_of((await self._write(call, call.request_id, decide)).record)
+        return progress_of((await self._ledger.commit(call.write(ANSWER, call.request_name, decide))).record)
 
     async def _require_nothing(self, call: Call, into: str) -> None:
         """Raise `AlreadyExists` where anything lives at or below the target."""
         low, high = below(into)
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.find(
-                MEMORY, call.sender.tenant, "live", equals={}, low=low, high=high, cursor=cursor, limit=READ_AT_ONCE
+        tenant = call.sender.tenant
+        async for heads in pages(
+            lambda cursor: self._ledger.find(
+                MEMORY, tenant, "live", equals={}, low=low, high=high, cursor=cursor, limit=READ_AT_ONCE
             )
-            now = microseconds()
-            for head in page.items:
+        ):
+            now = now_microseconds()
+            for head in heads:
                 if head.value is not None and not expired(head.value, now):
                     namespace, key = namespace_and_key(head.id)
                     raise AlreadyExists(f"into: {key!r} lives in {namespace!r}", namespace=namespace, key=key)
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     async def _require_names(self, call: Call, body: requests.ForkNamespace, at: int) -> None:
         """Refuse names that would grow too long, before anything is copied."""
@@ -121,7 +118,9 @@ class Forking:
             return copy_slice(heads, call.request_name, copies, after, agent, published_at, now)
 
         request_id = RequestId(f"{call.request_name}#{progress.slices + 1}", call.digest)
-        return progress_of((await self._write(call, request_id, decide, reads_of(copies, published_at))).record)
+        reads = reads_of(copies, published_at)
+        write = call.step(ANSWER, call.request_name, decide, reads, request_id=request_id)
+        return progress_of((await self._ledger.commit(write)).record)
 
     async def _next_copies(self, tenant: str, progress: Progress) -> tuple[list[Copy], str, bool]:
         """The next slice, the last place in it, and whether there may be more behind that."""
@@ -139,24 +138,6 @@ class Forking:
             reached, more = stretch.reached, stretch.more
             average = 1 + size // (len(copies) or 1)
         return copies, reached, more
-
-    async def _write(
-        self, call: Call, request_id: RequestId, decide: Decide, reads: Sequence[tuple[AnyEntity, str]] = ()
-    ) -> Outcome:
-        sender = call.sender
-        return await self._ledger.commit(
-            Write(
-                sender.tenant,
-                sender.agent,
-                ANSWER,
-                call.request_name,
-                decide,
-                request_id,
-                cause=call.message_id,
-                traceparent=call.traceparent,
-                reads=reads,
-            )
-        )
 
 
 def _refusal(tenant: str, place: str) -> HiveError | None:

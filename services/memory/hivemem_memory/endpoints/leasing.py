@@ -12,9 +12,10 @@ from hivemem_memory.decisions.leasing import (
     release_lease,
     renew_lease,
 )
-from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting, now_in_microseconds
+from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
-from hivemem_runtime.ledger.port import Decide, Decision, Heads, Outcome, Write
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.port import Decision, Heads, Outcome, Write
 from hivemem_runtime.service import Call, Service
 
 
@@ -23,19 +24,6 @@ def bind(service: Service, waiting: Waiting) -> None:
     service.handler(operations.LEASE, leasing.acquire)
     service.command(operations.RENEW, plan_renew, answer_renew)
     service.command(operations.RELEASE, plan_release, answer_release)
-
-
-def _write(call: Call, place: LeasePlace, decide: Decide) -> Write:
-    return Write(
-        call.sender.tenant,
-        call.sender.agent,
-        LEASE,
-        place.id,
-        decide,
-        request_id=call.request_id,
-        cause=call.message_id,
-        traceparent=call.traceparent,
-    )
 
 
 class Leasing:
@@ -52,13 +40,13 @@ class Leasing:
         sender = call.sender
         place = LeasePlace.of(sender.tenant, body.namespace, body.key)
         ticket = derived_id(call.request_name)
-        until = now_in_microseconds() + body.wait_ms * 1_000
+        until = now_microseconds() + body.wait_ms * 1_000
         waiter = Waiter(ticket, sender.agent, body.ttl_ms, until)
 
         def decide(heads: Heads, now: int) -> Decision:
             return acquire_lease(heads, place.id, waiter, waits=body.wait_ms > 0, now=now)
 
-        outcome = await self._ledger.commit(_write(call, place, decide))
+        outcome = await self._ledger.commit(call.write(LEASE, place.id, decide))
         step: LeaseStep | None = outcome.record
         if step is not None and step.ticket == ticket:
             return _granted(step)
@@ -75,7 +63,9 @@ class Leasing:
 def plan_renew(call: Call, body: requests.RenewLease) -> Write:
     place = LeasePlace.of(call.sender.tenant, body.namespace, body.key)
     agent = call.sender.agent
-    return _write(call, place, lambda heads, now: renew_lease(heads, place.id, agent, body.token, body.ttl_ms, now))
+    return call.write(
+        LEASE, place.id, lambda heads, now: renew_lease(heads, place.id, agent, body.token, body.ttl_ms, now)
+    )
 
 
 def answer_renew(call: Call, body: Any, outcome: Outcome) -> replies.LeaseGranted:
@@ -85,7 +75,7 @@ def answer_renew(call: Call, body: Any, outcome: Outcome) -> replies.LeaseGrante
 def plan_release(call: Call, body: requests.ReleaseLease) -> Write:
     place = LeasePlace.of(call.sender.tenant, body.namespace, body.key)
     agent = call.sender.agent
-    return _write(call, place, lambda heads, now: release_lease(heads, place.id, agent, body.token, now))
+    return call.write(LEASE, place.id, lambda heads, now: release_lease(heads, place.id, agent, body.token, now))
 
 
 def answer_release(call: Call, body: Any, outcome: Outcome) -> replies.LeaseReleased:

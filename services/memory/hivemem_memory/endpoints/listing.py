@@ -9,9 +9,11 @@ from typing import Final
 from hivemem_contracts.identifiers import covers, microseconds_from_time
 from hivemem_contracts.memory import replies, requests
 from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.rendering import memory_fields, microseconds
+from hivemem_memory.endpoints.rendering import memory_fields
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.entity import Scalar
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, namespace_and_key, scope_of
 from hivemem_runtime.ledger.port import Covered, Head, Ledger
 from hivemem_runtime.paging import EXAMINED, READ_AT_ONCE, Bookmark, Lines
@@ -161,14 +163,14 @@ class Listing:
         kind, creator, deleted = body.memory_type, body.created_by, body.include_deleted
         bookmark = Bookmark("list", body.prefix, kind, creator, after, valid_at, deleted, body.sort)
         cursor, average = bookmark.find(body.cursor, str, int) if body.cursor else (None, 0)
-        sieve = Sieve(body.prefix, kind, creator, deleted, microseconds(), after, valid_at)
+        sieve = Sieve(body.prefix, kind, creator, deleted, now_microseconds(), after, valid_at)
         lines = Lines(body.limit, average)
         reached = await Walk(self._ledger, call.sender.tenant, way_of(body), sieve, lines).fill(cursor)
         return lines.answer(None if reached is None else bookmark.put(reached, lines.average))
 
     async def count(self, call: Call, body: requests.CountMemories) -> replies.MemoryCount:
         tenant = call.sender.tenant
-        sieve = Sieve(body.prefix, body.memory_type, body.created_by, True, microseconds())
+        sieve = Sieve(body.prefix, body.memory_type, body.created_by, True, now_microseconds())
         counted = await self._counted(tenant, sieve, deleted=body.include_deleted)
         if not body.include_deleted:
             counted -= await self._expired(tenant, sieve)
@@ -194,30 +196,26 @@ class Listing:
         if not wanted:
             return await self._ledger.count(MEMORY, tenant, index, equals=equals, low=low, high=high)
         counted = 0
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.covered(
+        async for entries in pages(
+            lambda cursor: self._ledger.covered(
                 MEMORY, tenant, index, equals=equals, low=low, high=high, cursor=cursor, limit=COUNTED_AT_ONCE
             )
-            counted += sum(_agrees(entry, wanted) for entry in page.items)
-            cursor = page.cursor
-            if cursor is None:
-                return counted
+        ):
+            counted += sum(_agrees(entry, wanted) for entry in entries)
             await asyncio.sleep(0)
+        return counted
 
     async def _expired(self, tenant: str, sieve: Sieve) -> int:
         """Those that still count as living in the indexes, because the clock has not come by yet."""
         counted = 0
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.find(
+        async for heads in pages(
+            lambda cursor: self._ledger.find(
                 MEMORY, tenant, "expiry", equals={}, high=sieve.now + 1, cursor=cursor, limit=READ_AT_ONCE
             )
-            counted += sum(head.value is not None and sieve.holds(head.id, head.value) for head in page.items)
-            cursor = page.cursor
-            if cursor is None:
-                return counted
+        ):
+            counted += sum(head.value is not None and sieve.holds(head.id, head.value) for head in heads)
             await asyncio.sleep(0)
+        return counted
 
 
 def _agrees(entry: Covered, wanted: Mapping[str, Scalar]) -> bool:

@@ -7,11 +7,12 @@ from typing import Any, Final, NamedTuple
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.rendering import memory_of, microseconds
+from hivemem_memory.endpoints.rendering import memory_of
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import below
-from hivemem_runtime.ledger.port import Append, Heads, Ledger, Record, Write
+from hivemem_runtime.ledger.port import Decided, Ledger, Record
 from hivemem_runtime.paging import EXAMINED, Bookmark, Lines
 from hivemem_runtime.service import Call
 
@@ -75,16 +76,11 @@ async def settled(ledger: Ledger, call: Call, asked: int | None) -> int:
     Commits get their time before they are there for others to read. One that changes nothing comes after all that
     were under way, so whatever has an earlier time can be read by now.
     """
-    if asked is not None and asked < microseconds() - _SETTLING:
+    if asked is not None and asked < now_microseconds() - _SETTLING:
         return asked
-    moments: list[int] = []
-
-    def decide(heads: Heads, now: int) -> list[Append[Any, Any]]:
-        moments.append(now)
-        return []
-
-    await ledger.commit(Write(call.sender.tenant, call.sender.agent, ANSWER, call.request_name, decide))
-    return moments[-1] if asked is None else min(asked, moments[-1])
+    written = call.step(ANSWER, call.request_name, lambda heads, now: Decided((), now))
+    now: int = (await ledger.commit(written)).answer
+    return now if asked is None else min(asked, now)
 
 
 class PastPage:

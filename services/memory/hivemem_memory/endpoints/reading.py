@@ -11,10 +11,11 @@ from hivemem_contracts.memory import operations, requests
 from hivemem_memory.decisions.standing import expired, memory_not_found
 from hivemem_memory.endpoints.differences import ABSENT, bounded_differences
 from hivemem_memory.endpoints.listing import Listing
-from hivemem_memory.endpoints.rendering import memory_fields, memory_of, microseconds
+from hivemem_memory.endpoints.rendering import memory_fields, memory_of
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, version_fields
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Ledger, Record
+from hivemem_runtime.ledger.port import Ledger, Record, value_of
 from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
@@ -36,11 +37,11 @@ class Reading:
             record = (await self._ledger.as_of(MEMORY, call.sender.tenant, [place], moment)).get(place)
             memory = None if record is None else memory_of(record)
             # What another worker wrote by a faster clock is there; what ends later than now has not ended.
-            at = min(moment, microseconds())
+            at = min(moment, now_microseconds())
         else:
             head = await self._ledger.head(MEMORY, call.sender.tenant, place)
-            memory = None if head is None else head.value
-            at = microseconds()
+            memory = value_of(head)
+            at = now_microseconds()
         if memory is None:
             raise memory_not_found(body.namespace, body.key)
         ended = at is not None and expired(memory, at)
@@ -69,14 +70,14 @@ class Reading:
         names = [{"namespace": key.namespace, "key": key.key} for key in body.keys]
         lines = Lines(len(names), room=REPLY_BYTES - len(orjson.dumps(names)))
         missing: list[dict[str, Any]] = []
-        now, done = microseconds(), 0
+        now, done = now_microseconds(), 0
         while done < len(names):
             part = body.keys[done : done + lines.wanted()]
             places = [place_of(key.namespace, key.key) for key in part]
             heads = await self._ledger.heads(MEMORY, call.sender.tenant, places)
             for place in places:
                 head = heads.get(place)
-                memory = None if head is None else head.value
+                memory = value_of(head)
                 if memory is None or memory.deleted or expired(memory, now):
                     missing.append(names[done])
                 elif not lines.add(memory_fields(place, memory)):

@@ -1,16 +1,11 @@
 """Memories as they travel in answers, as plain fields: a model for each of a thousand would take most of the time."""
 
-import time
 from typing import Any
 
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, evolve_memory
 from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Record
-
-
-def microseconds() -> int:
-    return time.time_ns() // 1_000
 
 
 def memory_fields(place: str, memory: MemoryHead, *, ended: bool = False) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from hivemem_memory.decisions.batches import Batch, Done, Staged
 from hivemem_memory.decisions.copying import import_memory, past_of
 from hivemem_memory.decisions.standing import fences_of, require_unfenced
 from hivemem_memory.endpoints.auditing import Trail
+from hivemem_memory.endpoints.batches import commit_batch
 from hivemem_memory.endpoints.past import PastPage
 from hivemem_memory.endpoints.rendering import memory_fields
-from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MemoryHead, require_announceable
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import Lines
 from hivemem_runtime.service import Call, Service
 
@@ -51,7 +51,9 @@ async def export(ledger: Ledger, trail: Trail, call: Call, body: requests.Export
     return lines.answer(cursor, as_of=format_microseconds(page.at))
 
 
-async def import_memories(ledger: Ledger, call: Call, body: requests.ImportMemories) -> replies.MemoriesImported:
+async def import_memories(
+    ledger: Ledger, trail: Trail, call: Call, body: requests.ImportMemories
+) -> replies.MemoriesImported:
     items = body.items
     places = [place_of(item.namespace, item.key) for item in items]
     tenant, agent, published_at = call.sender.tenant, call.sender.agent, call.published_at
@@ -67,27 +69,12 @@ async def import_memories(ledger: Ledger, call: Call, body: requests.ImportMemor
         assert head is not None
         return [outcome, head.version]
 
-    batch = Batch(call.request_id, agent, places, do_part)
-    reads = batch.reads
-    if published_at is not None:
-        reads += [fence for item in items for fence in fences_of(item.namespace, item.key)]
-    await ledger.commit(
-        Write(
-            tenant,
-            agent,
-            ANSWER,
-            batch.id,
-            batch.decide,
-            cause=call.message_id,
-            traceparent=call.traceparent,
-            reads=reads,
-        )
-    )
-    if call.route is not None and batch.refusal is not None:
-        # A durable command has nobody else to tell of it. What is done stays done, and is not done again.
-        raise batch.refusal
+    fenced = [] if published_at is None else items
+    reads = [fence for item in fenced for fence in fences_of(item.namespace, item.key)]
+    batch = Batch(call.request_id, agent, places, do_part, reads)
+    parts = await commit_batch(ledger, trail, call, items, batch)
     return replies.MemoriesImported.model_construct(
-        results=[_outcome(item, result) for item, result in zip(items, batch.results, strict=True)]
+        results=[_outcome(item, result) for item, result in zip(items, parts.results, strict=True)]
     )
 
 
@@ -104,4 +91,4 @@ def _outcome(item: requests.ImportedMemory, result: Done | HiveError) -> replies
 
 def bind(service: Service, trail: Trail) -> None:
     service.handler(operations.EXPORT, partial(export, service.ledger, trail))
-    service.handler(operations.IMPORT, partial(import_memories, service.ledger))
+    service.handler(operations.IMPORT, partial(import_memories, service.ledger, trail))

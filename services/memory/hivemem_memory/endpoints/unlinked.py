@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from hivemem_memory.decisions.auditing import SKEW_MICROSECONDS
 from hivemem_memory.decisions.erasing import behind
 from hivemem_memory.endpoints.links import UNREADABLE, linked_versions
-from hivemem_memory.endpoints.rendering import microseconds
 from hivemem_memory.entities.memories import MEMORY
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Covered, Ledger
 
@@ -38,14 +38,14 @@ class Walked(NamedTuple):
 
 async def is_on_its_way(ledger: Ledger, tenant: str, place: str, version: int, at: int) -> bool:
     """Return whether a version may still be announced and linked, given when it was committed."""
-    if abs(microseconds() - at) < UNTOLD_MICROSECONDS:
+    if abs(now_microseconds() - at) < UNTOLD_MICROSECONDS:
         return True
     try:
         if await ledger.record(MEMORY, tenant, place, version) is None:
             return False
     except UNREADABLE:
         return False
-    due = await ledger.due(older_than=microseconds() + SKEW_MICROSECONDS, limit=DUE)
+    due = await ledger.due(older_than=now_microseconds() + SKEW_MICROSECONDS, limit=DUE)
     if len(due) == DUE and due[-1].at <= at:
         return True
     return any((each.entity, each.tenant, each.id) == (MEMORY.name, tenant, place) for each in due)

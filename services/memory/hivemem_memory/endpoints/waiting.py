@@ -1,7 +1,6 @@
 """Waiting for a lease, in whichever worker: woken by the feed when somebody got it, by a timer when it ends."""
 
 import asyncio
-import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,13 +10,13 @@ from hivemem_contracts.subjects import change_subject
 from hivemem_memory.decisions.leasing import end_lease, give_up, lease_of
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_memory.entities.memories import memory_address
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.live import LiveChanges
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, Write, system_write
 
-CLOCK: Final = "hivemem"
-"""Who ended it, where it ended by itself."""
 RECORDS_AT_ONCE: Final = 50
 _SOONEST_SECONDS: Final = 0.01
 
@@ -73,7 +72,7 @@ class _Queue:
             turn.fail(error)
 
 
-class Waiting:
+class Waiting(Background):
     """Everybody who waits in this worker. The queues themselves stand in the ledger."""
 
     def __init__(self, ledger: Ledger, limit: int) -> None:
@@ -122,7 +121,7 @@ class Waiting:
         self.waiting += 1
         try:
             self._look(queue)
-            async with asyncio.timeout((turn.until - now_in_microseconds()) / 1_000_000):
+            async with asyncio.timeout((turn.until - now_microseconds()) / 1_000_000):
                 return await turn.grant
         except TimeoutError:
             return await self._give_up(place, turn)
@@ -212,14 +211,14 @@ class Waiting:
         if queue.timer is not None:
             queue.timer.cancel()
         if expires_at is not None and queue.turns:
-            seconds = max((expires_at - now_in_microseconds()) / 1_000_000, 0) + _SOONEST_SECONDS
+            seconds = max((expires_at - now_microseconds()) / 1_000_000, 0) + _SOONEST_SECONDS
             queue.timer = asyncio.get_running_loop().call_later(seconds, lambda: self._spawn(self._end(queue)))
 
     async def _end(self, queue: _Queue) -> None:
         place = queue.place
         try:
             await self._ledger.commit(
-                Write(place.tenant, CLOCK, LEASE, place.id, lambda heads, now: end_lease(heads, place.id, now))
+                system_write(place.tenant, LEASE, place.id, lambda heads, now: end_lease(heads, place.id, now))
             )
         except Exception as error:  # as above
             queue.fail(error)
@@ -234,7 +233,3 @@ class Waiting:
 
 def _stopping() -> Unavailable:
     return Unavailable("this worker stops; the place in the queue is kept", retry_after_ms=50)
-
-
-def now_in_microseconds() -> int:
-    return time.time_ns() // 1_000

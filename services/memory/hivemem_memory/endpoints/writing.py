@@ -12,9 +12,11 @@ from hivemem_memory.decisions.batches import Batch, Done, Staged
 from hivemem_memory.decisions.restoring import restore_memory
 from hivemem_memory.decisions.standing import Standing, fences_of
 from hivemem_memory.decisions.writing import delete_memory, patch_memory, put_memory
-from hivemem_memory.entities.answers import ANSWER
+from hivemem_memory.endpoints.auditing import Trail
+from hivemem_memory.endpoints.batches import commit_batch
 from hivemem_memory.entities.leases import LEASE
 from hivemem_memory.entities.memories import MEMORY, MemoryRecord, require_announceable
+from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.places import namespace_and_key, place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
@@ -22,11 +24,11 @@ from hivemem_runtime.service import Call, Service
 Written = requests.PutMemory | requests.PatchMemory | requests.DeleteMemory | requests.RestoreMemory
 
 
-def bind(service: Service) -> None:
+def bind(service: Service, trail: Trail) -> None:
     service.command(operations.PUT, plan_put, answer_written)
     service.command(operations.PATCH, plan_patch, answer_written)
     service.command(operations.DELETE, plan_delete, answer_written)
-    service.handler(operations.PUT_BATCH, partial(put_batch, service.ledger))
+    service.handler(operations.PUT_BATCH, partial(put_batch, service.ledger, trail))
     service.handler(operations.RESTORE, partial(restore, service.ledger))
 
 
@@ -53,19 +55,7 @@ def _plan(call: Call, body: Written, decide_record: Callable[[Heads, Standing, i
     def decide(heads: Heads, now: int) -> Decision:
         return (Append(MEMORY, place, decide_record(heads, heads(MEMORY, place), now)),)
 
-    sender = call.sender
-    return Write(
-        sender.tenant,
-        sender.agent,
-        MEMORY,
-        place,
-        decide,
-        call.request_id,
-        None,
-        call.message_id,
-        call.traceparent,
-        () if call.published_at is None else fences_of(body.namespace, body.key),
-    )
+    return call.write(MEMORY, place, decide, () if call.published_at is None else fences_of(body.namespace, body.key))
 
 
 def answer_written(call: Call, body: Written, outcome: Outcome) -> replies.MemoryWritten:
@@ -91,7 +81,7 @@ async def restore(ledger: Ledger, call: Call, body: requests.RestoreMemory) -> r
     return answer_written(call, body, await ledger.commit(write))
 
 
-async def put_batch(ledger: Ledger, call: Call, body: requests.PutMemories) -> bytes:
+async def put_batch(ledger: Ledger, trail: Trail, call: Call, body: requests.PutMemories) -> bytes:
     puts = body.puts
     places = [place_of(put.namespace, put.key) for put in puts]
     tenant, agent, published_at = call.sender.tenant, call.sender.agent, call.published_at
@@ -103,31 +93,13 @@ async def put_batch(ledger: Ledger, call: Call, body: requests.PutMemories) -> b
         record = put_memory(staged.heads, head, put, agent, published_at, staged.now)
         return [staged.append(place, head, record), record.created_at is None]
 
-    batch = Batch(call.request_id, agent, places, do_part)
-    reads = batch.reads
+    reads: list[tuple[AnyEntity, str]] = []
     reads += [(LEASE, place_of(put.lease.namespace, put.lease.key)) for put in puts if put.lease is not None]
     if published_at is not None:
         reads += [fence for put in puts for fence in fences_of(put.namespace, put.key)]
-    await ledger.commit(
-        Write(
-            tenant,
-            agent,
-            ANSWER,
-            batch.id,
-            batch.decide,
-            cause=call.message_id,
-            traceparent=call.traceparent,
-            reads=reads,
-        )
-    )
-    if call.route is not None and batch.refusal is not None:
-        # A durable command has nobody else to tell of it. What is done stays done, and is not done again.
-        raise batch.refusal
-    results = [
-        _outcome(put, result, known is not None)
-        for put, result, known in zip(puts, batch.results, batch.before, strict=True)
-    ]
-    return orjson.dumps({"results": results})
+    batch = Batch(call.request_id, agent, places, do_part, reads)
+    parts = await commit_batch(ledger, trail, call, puts, batch)
+    return orjson.dumps({"results": [_outcome(*part) for part in zip(puts, *parts, strict=True)]})
 
 
 def _outcome(put: requests.PutMemory, result: Done | HiveError, duplicate: bool) -> dict[str, Any]:

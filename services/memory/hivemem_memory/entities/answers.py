@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +14,9 @@ class Answer:
     at: int
 
 
-ANSWER: Final = Entity(
-    name="answer",
-    head=Answer,
-    record=Answer,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+ANSWER: Final = record_entity(
+    "answer",
+    Answer,
     indexed=lambda head: {"at": head.at},
     indexes=(Index("age", (), "at"),),
-    snapshot_every=1,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Stamp, announces_nothing
+from hivemem_runtime.ledger.entity import Entity, Stamp, record_entity
 from hivemem_runtime.ledger.places import place_of, scope_of
 
 CHAIN_ID: Final = "chain"
@@ -88,13 +88,4 @@ CHAIN: Final = Entity(
     snapshot_every=1_000,
 )
 
-TAKEN_UP: Final = Entity(
-    name="taken_up",
-    head=TakenUp,
-    record=TakenUp,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
-    indexed=lambda head: {},
-    snapshot_every=1,
-    history=False,
-)
+TAKEN_UP: Final = record_entity("taken_up", TakenUp, history=False)

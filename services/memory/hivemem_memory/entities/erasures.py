@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,9 @@ class Erasure:
     reached: str | None = None
 
 
-ERASURE: Final = Entity(
-    name="erasure",
-    head=Erasure,
-    record=Erasure,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+ERASURE: Final = record_entity(
+    "erasure",
+    Erasure,
     indexed=lambda head: {"running": head.status == "running", "requested_at": head.requested_at},
     indexes=(Index("running", (), "requested_at", only="running"),),
-    snapshot_every=1,
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity
+from hivemem_runtime.ledger.entity import record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +13,4 @@ class Fence:
     at: int
 
 
-FENCE: Final = Entity(
-    name="fence",
-    head=Fence,
-    record=Fence,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
-    indexed=lambda head: {},
-    snapshot_every=1,
-)
+FENCE: Final = record_entity("fence", Fence)

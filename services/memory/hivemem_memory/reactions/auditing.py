@@ -25,7 +25,7 @@ from hivemem_memory.endpoints.links import linked_versions, read_mark
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, TAKEN_UP
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, system_write
 
 log = structlog.get_logger("hivemem.memory")
 
@@ -39,7 +39,6 @@ OTHERS_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 0.02
 AGAIN_MS: Final = 100
 TENANTS_AT_ONCE: Final = 16
-ACTOR: Final = "hivemem"
 
 
 def audit_reaction(ledger: Ledger, trail: Trail) -> Reaction:
@@ -168,13 +167,8 @@ class TakingUp:
             raise Unavailable("the feed has another identity by now", retry_after_ms=AGAIN_MS)
         taking = Taking(feed, mark, changes, part.through, linked)
         await self._ledger.commit(
-            Write(
-                tenant.name,
-                ACTOR,
-                CHAIN,
-                CHAIN_ID,
-                lambda heads, now: take_up(heads, taking, now),
-                reads=((TAKEN_UP, CHAIN_ID),),
+            system_write(
+                tenant.name, CHAIN, CHAIN_ID, lambda heads, now: take_up(heads, taking, now), ((TAKEN_UP, CHAIN_ID),)
             )
         )
 

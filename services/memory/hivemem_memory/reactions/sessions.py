@@ -10,8 +10,9 @@ from hivemem_memory.decisions.expiring import end_with_session
 from hivemem_memory.endpoints.erasing import SKEW_MICROSECONDS, Eraser
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, Write, system_write
 
 NAME: Final = "sessions"
 SLICE: Final = 100
@@ -36,24 +37,21 @@ def sessions_reaction(ledger: Ledger, eraser: Eraser) -> Reaction:
 async def end_temporary(ledger: Ledger, change: Change, latest: int) -> None:
     """Delete what began no later than that and still lives: done twice, it does nothing more."""
     low, high = below(f"temp:{change.namespace}")
-    cursor: str | None = None
-    while True:
-        page = await ledger.covered(
+    async for found in pages(
+        lambda cursor: ledger.covered(
             MEMORY, change.tenant, "live", equals={}, low=low, high=high, cursor=cursor, limit=SLICE
         )
-        await asyncio.gather(*(ledger.commit(_end(change, found.id, latest)) for found in page.items))
-        cursor = page.cursor
-        if cursor is None:
-            return
+    ):
+        await asyncio.gather(*(ledger.commit(_end(change, memory.id, latest)) for memory in found))
 
 
 def _end(change: Change, place: str, latest: int) -> Write:
-    return Write(
+    return system_write(
         change.tenant,
-        change.actor,
         MEMORY,
         place,
         lambda heads, now: end_with_session(heads, place, latest),
+        actor=change.actor,
         # A memory that was restored since is not deleted again where the feed tells again of the same end.
         once=f"ended:{change.namespace}:{change.version}:{latest}",
         cause=change.cause,

@@ -9,8 +9,7 @@ from hivemem_contracts.identifiers import microseconds_from_time, new_id, time_f
 from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_contracts.sessions.models import Machine, Session
 from hivemem_runtime.ledger.cursor import encode_cursor
-from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import Decide, Decision, Head, Heads, Outcome, RequestId, Write
+from hivemem_runtime.ledger.port import Decision, Head, Heads, Outcome, RequestId, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import (
     append_event,
@@ -27,19 +26,6 @@ from hivemem_sessions.endpoints.deletion import Eraser
 from hivemem_sessions.endpoints.listing import list_sessions
 from hivemem_sessions.entities import DELETION, MACHINE, SCOPE, SESSION, SessionHead, is_shared, scope_ids
 from hivemem_sessions.entities.announcements import require_announceable
-
-
-def write(call: Call, entity: AnyEntity, id: str, decide: Decide) -> Write:
-    return Write(
-        call.sender.tenant,
-        call.sender.agent,
-        entity,
-        id,
-        decide,
-        request_id=call.request_id,
-        cause=call.message_id,
-        traceparent=call.traceparent,
-    )
 
 
 def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
@@ -78,7 +64,7 @@ class Endpoints:
         session_id = body.session_id or new_id()
         scopes = scope_ids(body.user_id, body.app_name, body.project_id).values()
         require_announceable(call.sender.tenant, session_id, scopes)
-        return write(call, SESSION, session_id, lambda heads, now: create_session(heads, body, session_id))
+        return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id))
 
     async def answer_session(self, call: Call, body: Any, outcome: Outcome) -> Session:
         """The session right after the write, also when the write is a repeated one."""
@@ -94,16 +80,12 @@ class Endpoints:
         """Without an event id of the caller's own, the message's id gives it: then one identity is enough for both."""
         own, made = body.event.event_id, made_event_id(call.request_name + part)
         event_id, sender = own or made, call.sender
-        return Write(
-            sender.tenant,
-            sender.agent,
+        return call.step(
             SESSION,
             body.session_id,
             lambda heads, now: append_event(heads, body, event_id, sender.agent),
             request_id=RequestId(request_of(made), call.digest, as_long_as_key=own is None),
             once=own,
-            cause=call.message_id,
-            traceparent=call.traceparent,
             answered_by=request_of(own) if own is not None and is_made(own) else None,
             part_of=call.request_id if part else None,
         )
@@ -145,7 +127,7 @@ class Endpoints:
         return replies.AppendOutcome(**appended.model_dump())
 
     def plan_state_set(self, call: Call, body: requests.SetState) -> Write:
-        return write(call, SESSION, body.session_id, lambda heads, now: set_state(heads, body))
+        return call.write(SESSION, body.session_id, lambda heads, now: set_state(heads, body))
 
     def answer_state_set(self, call: Call, body: requests.SetState, outcome: Outcome) -> replies.StateSet:
         assert outcome.stamp is not None
@@ -163,10 +145,10 @@ class Endpoints:
         return self._status(call, body.session_id, "archived")
 
     def _status(self, call: Call, session_id: str, status: str) -> Write:
-        return write(call, SESSION, session_id, lambda heads, now: change_status(heads, session_id, status))
+        return call.write(SESSION, session_id, lambda heads, now: change_status(heads, session_id, status))
 
     def plan_machine_put(self, call: Call, body: requests.PutMachine) -> Write:
-        return write(call, MACHINE, body.name, lambda heads, now: put_machine(heads, body))
+        return call.write(MACHINE, body.name, lambda heads, now: put_machine(heads, body))
 
     def answer_machine(self, call: Call, body: Any, outcome: Outcome) -> replies.MachineView:
         assert outcome.stamp is not None
@@ -263,7 +245,7 @@ class Endpoints:
     async def delete(self, call: Call, body: requests.DeleteSession) -> replies.SessionDeleted:
         session_id = body.session_id
         begun = await self._ledger.commit(
-            write(call, DELETION, session_id, lambda heads, now: begin_deletion(heads, session_id))
+            call.write(DELETION, session_id, lambda heads, now: begin_deletion(heads, session_id))
         )
         stamp = await self._eraser.delete(call.sender, session_id, begun, cause=call.message_id)
         return replies.SessionDeleted(
@@ -281,7 +263,7 @@ class Endpoints:
                 raise origin
             return fork_session(heads, body.session_id, origin, session_id)
 
-        outcome = await self._ledger.commit(write(call, SESSION, session_id, decide))
+        outcome = await self._ledger.commit(call.write(SESSION, session_id, decide))
         return await self.answer_session(call, body, outcome)
 
     async def _origin(self, tenant: str, body: requests.ForkSession) -> Head[SessionHead] | NotFound:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
+from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp, record_entity
 from hivemem_sessions.entities.announcements import announce_scope, announce_session
 
 SHARED_PREFIXES: Final = ("user:", "app:", "project:")
@@ -239,19 +239,15 @@ def share_id(owner: str, fork: str) -> str:
     return f"{owner}\n{fork}"
 
 
-SHARE: Final = Entity(
-    name="share",
-    head=Share,
-    record=Share,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+SHARE: Final = record_entity(
+    "share",
+    Share,
     indexed=lambda share: {
         "owner": share.owner if share.status == "shared" else None,
         "fork": share.fork if share.status != "released" else None,
         "position": share.position,
     },
     indexes=(Index("owner", ("owner",), "position"), Index("fork", ("fork",), "position")),
-    snapshot_every=1,
 )
 
 
@@ -262,14 +258,6 @@ class Deletion:
     revision: int
 
 
-DELETION: Final = Entity(
-    name="deletion",
-    head=Deletion,
-    record=Deletion,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
-    indexed=lambda head: {},
-    snapshot_every=1,
-)
+DELETION: Final = record_entity("deletion", Deletion)
 
 ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE, DELETION)

@@ -9,9 +9,8 @@ from typing import Final
 import structlog
 
 from hivemem_contracts.errors import HiveError, Unavailable
-from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.background import LoopingBackground
 from hivemem_runtime.ledger.port import Committed, Ledger
-from hivemem_runtime.loops import Loop
 from hivemem_sessions.entities import SESSION
 
 log = structlog.get_logger("hivemem.sessions")
@@ -29,22 +28,15 @@ DUE: Final = 1_000
 """The fleet's unannounced keys in one read, at most."""
 
 
-class Archiver:
+class Archiver(LoopingBackground):
     """Keeps at most about `keep` events of a session hot. What a crash interrupts, the session's next events redo."""
 
     def __init__(self, ledger: Ledger, keep: int) -> None:
+        super().__init__("archiver")
         self._ledger = ledger
         self._keep = keep
         self._waiting: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue(WAITING)
-        self.loop = Loop("archiver", self._run)
         ledger.on_commit(self._committed)
-
-    async def start(self, client: Client) -> None:
-        del client
-        self.loop.start()
-
-    async def stop(self) -> None:
-        await self.loop.stop()
 
     def _committed(self, records: Sequence[Committed]) -> None:
         for committed in records:
@@ -56,8 +48,8 @@ class Archiver:
                 with suppress(asyncio.QueueFull):
                     self._waiting.put_nowait((committed.stamp.tenant, committed.stamp.id, position - self._keep))
 
-    async def _run(self) -> None:
-        while not self.loop.stopping.is_set():
+    async def run(self) -> None:
+        while not self.stopping:
             tenant, id, position = await self._waiting.get()
             try:
                 await self._freeze_through_position(tenant, id, position)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from hivemem_runtime.ledger.port import Append, Decision, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 from hivemem_vectors.entities.sessions import FOLLOWED, Followed
 
 ASKS: Final = "index_events"
@@ -61,4 +61,4 @@ def let_go(heads: Heads, session_id: str, at: int) -> Decision:
 
 def _value(heads: Heads, session_id: str) -> Followed | None:
     head = heads(FOLLOWED, session_id)
-    return None if head is None else head.value
+    return value_of(head)

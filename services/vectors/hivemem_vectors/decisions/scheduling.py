@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from hivemem_contracts.errors import RevisionConflict
-from hivemem_runtime.ledger.port import Append, Decision, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 from hivemem_vectors.entities.sweeps import SWEEP, Sweep
 
 ABANDONED: Final = 60_000_000
@@ -58,4 +58,4 @@ def want(heads: Heads, tenants: Iterable[str], lost: Iterable[str]) -> Decision:
 
 def _value(heads: Heads, tenant: str) -> Sweep | None:
     head = heads(SWEEP, tenant)
-    return None if head is None else head.value
+    return value_of(head)

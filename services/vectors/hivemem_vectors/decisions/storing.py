@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from hivemem_contracts.errors import InvalidRequest, NotFound
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, value_of
 from hivemem_vectors.decisions.points import WORD_CHARACTERS, metadata_word, metadata_words
 from hivemem_vectors.entities.vectors import (
     COLLECTION,
@@ -144,7 +144,7 @@ def settle(heads: Heads, brought: Mapping[str, int], removed: Mapping[str, int])
     for vector, version in {**brought, **removed}.items():
         indexed = version if vector in brought else None
         head = heads(PROGRESS, vector)
-        progress = None if head is None else head.value
+        progress = value_of(head)
         if progress is None or progress.version != version:
             if indexed is not None:
                 settlement.useless.append(point_name(vector, indexed))

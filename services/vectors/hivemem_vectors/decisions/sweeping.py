@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hivemem_runtime.ledger.port import Append, Decision, Heads
+from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 from hivemem_vectors.entities.items import ITEM, PENDING, Item, is_event
 
 LOST: Final = "its points are lost"
@@ -46,7 +46,7 @@ def lose(heads: Heads, lost: Iterable[tuple[str, int]], now: int) -> Decision:
     appends: list[Append[Item, Item]] = []
     for place, version in lost:
         head = heads(ITEM, place)
-        item = None if head is None else head.value
+        item = value_of(head)
         if item is None or item.gone or item.indexed != version:
             continue
         waits = replace(item, state=PENDING, indexed=None, chunks=0, error=LOST, retry_at=now, announced=None)

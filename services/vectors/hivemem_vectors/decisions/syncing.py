@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from hivemem_runtime.ledger.port import Append, Heads
+from hivemem_runtime.ledger.port import Append, Heads, value_of
 from hivemem_vectors.decisions.hearing import Told
 from hivemem_vectors.decisions.points import names_of
 from hivemem_vectors.entities.items import (
@@ -248,7 +248,7 @@ def _count(noted: Noted, heads: Heads, receipts: Iterable[str], now: int) -> Non
 
 def _is_followed(heads: Heads, outcome: Outcome) -> bool:
     head = heads(FOLLOWED, session_of(outcome.place))
-    return is_followed(None if head is None else head.value, outcome.mirror.fields["updated_at"])
+    return is_followed(value_of(head), outcome.mirror.fields["updated_at"])
 
 
 def is_followed(followed: Followed | None, at: int) -> bool:
@@ -258,7 +258,7 @@ def is_followed(followed: Followed | None, at: int) -> bool:
 
 def _value(heads: Heads, place: str) -> Item | None:
     head = heads(ITEM, place)
-    return None if head is None else head.value
+    return value_of(head)
 
 
 def _names(place: str, mirror: Mirror) -> list[str]:

@@ -1,13 +1,14 @@
 """How much of the feed the index has not taken up yet."""
 
-import time
 from typing import Final
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.subjects import encode_token, namespace_tokens
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading, FeedState
+from hivemem_runtime.clock import now_microseconds
 from hivemem_vectors.endpoints.catching_up import MEMORIES
 
 CHANGES_OF_MEMORIES: Final = "hive.chg.*.memory.>"
@@ -16,7 +17,7 @@ PASSED_OVER: Final = 100
 """Messages in a row that are no changes: the reaction sorts them out."""
 
 
-class Backlog:
+class Backlog(Background):
     """Usable between `start` and `stop`. Raises `Unavailable`."""
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Backlog:
         """When the oldest of them was committed, in microseconds since 1970; now, where there is none. All that was
         announced of the time before is taken up."""
         feed = self._reading()
-        now = time.time_ns() // 1_000
+        now = now_microseconds()
         oldest = await feed.next(CHANGES_OF_MEMORIES, await feed.acknowledged(MEMORIES))
         for _ in range(PASSED_OVER):
             if oldest is None:

@@ -2,7 +2,6 @@
 waits. Each of them is looked at again and again; who waits has a time after which that ends."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -13,6 +12,7 @@ from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_contracts.vectors.operations import NAME
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading, FeedState, StoredChange
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.endpoints.memories import Memories
@@ -70,7 +70,11 @@ class Waiter:
         until = self.limit.when()
         assert until is not None, "every wait has its end"
         left = until - asyncio.get_running_loop().time()
-        return item.state != SYNCED and item.retry_at is not None and item.retry_at > _now() + int(left * 1_000_000)
+        return (
+            item.state != SYNCED
+            and item.retry_at is not None
+            and item.retry_at > now_microseconds() + int(left * 1_000_000)
+        )
 
 
 class CatchingUp:
@@ -104,7 +108,7 @@ class CatchingUp:
 
     async def _just_written(self, waiter: Waiter) -> dict[str, int]:
         """The versions of what may be acknowledged and not on the feed yet."""
-        since = _now() - RECENT_MICROSECONDS
+        since = now_microseconds() - RECENT_MICROSECONDS
         ask = partial(self._memories.written_since, waiter.tenant, moment=since, limit=RECENT_MEMORIES)
         prefixes = NAMESPACE_ROOTS if waiter.prefix is None else (waiter.prefix,)
         written = await asyncio.gather(*[_patiently(waiter, partial(ask, prefix)) for prefix in prefixes])
@@ -230,7 +234,3 @@ def _subjects(tenant: str, prefix: str | None) -> list[tuple[str, str]]:
     elif tokens[0] == "session" and len(tokens) == 2:
         subjects.append((SESSIONS, f"{start}.event.{tokens[1]}"))
     return subjects
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000

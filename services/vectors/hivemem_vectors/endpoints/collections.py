@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from hivemem_contracts.errors import NotFound
-from hivemem_runtime.ledger.port import Append, Ledger, Write
+from hivemem_runtime.ledger.port import Append, Ledger, system_write, value_of
 from hivemem_vectors.entities.stores import EVERYBODY, MADE, MadeCollection
 from hivemem_vectors.entities.sweeps import SWEEP
 from hivemem_vectors.ports import Schema, VectorStore
@@ -19,7 +19,6 @@ FRESH_SECONDS: Final = 1.0
 """For so long it is taken for granted what is lost."""
 TENANTS_KEPT: Final = 10_000
 LOST_AT_ONCE: Final = 100
-ACTOR: Final = "hivemem"
 
 
 class Collections:
@@ -72,7 +71,7 @@ class Collections:
 
     async def _lost_of(self, tenant: str) -> frozenset[str]:
         head = await self._ledger.head(SWEEP, EVERYBODY, tenant)
-        sweep = None if head is None else head.value
+        sweep = value_of(head)
         return frozenset({*await self.lost(), *(() if sweep is None else (*sweep.wanted, *sweep.lost))})
 
     async def _ensure(self, name: str, schema: Schema) -> None:
@@ -101,4 +100,4 @@ class Collections:
 
     async def _note(self, name: str, *, lost: bool) -> None:
         append = Append(MADE, name, MadeCollection(lost))
-        await self._ledger.commit(Write(EVERYBODY, ACTOR, MADE, name, lambda heads, now: [append]))
+        await self._ledger.commit(system_write(EVERYBODY, MADE, name, lambda heads, now: [append]))

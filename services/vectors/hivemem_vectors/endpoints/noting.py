@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT
-from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Write
+from hivemem_runtime.ledger.port import Decision, Heads, Ledger, system_write
 from hivemem_vectors.decisions.drafting import ITEMS_PER_GROUP, Draft
 from hivemem_vectors.decisions.syncing import Gone, Noted, note, remove
 from hivemem_vectors.entities.items import ITEM, Item, is_event, session_of
@@ -14,7 +14,6 @@ from hivemem_vectors.entities.mirrors import MIRROR, Mirror
 from hivemem_vectors.entities.sessions import FOLLOWED
 
 READ_AT_ONCE: Final = 500
-ACTOR: Final = "hivemem"
 _SPREAD: Final = (0.75, 1.25)
 
 Key = tuple[str, str]
@@ -65,7 +64,7 @@ class Noting:
 
         reads: list[tuple[AnyEntity, str]] = [(ITEM, place) for place in places]
         reads += [(FOLLOWED, id) for id in {session_of(place) for place in places if is_event(place)}]
-        await self._ledger.commit(Write(tenant, ACTOR, ITEM, places[0], decide_all, reads=reads))
+        await self._ledger.commit(system_write(tenant, ITEM, places[0], decide_all, reads))
         return noted
 
     async def _values(self, entity: Entity[HeadT, HeadT], keys: Iterable[Key]) -> dict[Key, HeadT]:

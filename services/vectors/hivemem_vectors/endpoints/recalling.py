@@ -1,7 +1,6 @@
 """Recall: what was written is found by what it means and by its words, and what is missing is said."""
 
 import asyncio
-import time
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ import orjson
 
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.vectors import operations, requests
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.adapters.breaker import Breaker
@@ -66,7 +66,7 @@ class Recalling:
         waiting = await self._searching.prepare(tenant, body.namespace_prefix)
         # Counted from here on: what a recall waits for anyway, the embedder has as well.
         vector = _Embedded(embedding, asyncio.get_running_loop().time() + EMBED_SECONDS)
-        wanted = Wanted.by(body, time.time_ns() // 1_000)
+        wanted = Wanted.by(body, now_microseconds())
         question = Question(tenant, wanted, query(body.query), body.limit, vector)
         for deeper in (False, True):
             found = await self._searching.search(question, waiting, deeper=deeper)

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import structlog
 
 from hivemem_contracts.errors import HiveError, NotFound, Unavailable
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.ledger.port import Decision, Head, Heads, Ledger, Write
+from hivemem_runtime.ledger.port import Decision, Head, Heads, Ledger, system_write
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.storing import Settlement, physical, physical_schema, point_of, settle, up_to
 from hivemem_vectors.endpoints.collections import Collections
@@ -35,7 +36,6 @@ QUEUED: Final = 2_000
 PATIENCE_SECONDS: Final = 1.0
 """How long a store waits for the index."""
 KNOWN_COLLECTIONS: Final = 10_000
-ACTOR: Final = "hivemem"
 
 Key = tuple[str, str]
 """A tenant and the id of a vector."""
@@ -57,7 +57,7 @@ class _Brought:
     failure: HiveError | None = None
 
 
-class Settling:
+class Settling(Background):
     """Users' vectors in the index, as the ledger has them."""
 
     def __init__(self, ledger: Ledger, store: VectorStore, breaker: Breaker, collections: Collections) -> None:
@@ -197,7 +197,7 @@ class Settling:
 
         vectors = [*part.brought, *part.removed]
         reads = [(PROGRESS, vector) for vector in vectors]
-        await self._ledger.commit(Write(tenant, ACTOR, PROGRESS, vectors[0], decide, reads=reads))
+        await self._ledger.commit(system_write(tenant, PROGRESS, vectors[0], decide, reads))
         return settled[0]
 
     async def _parts(self, tenant: str, heads: Mapping[str, Head[StoredVector]]) -> dict[int, _Part]:

@@ -8,7 +8,7 @@ from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.models import IndexStatus, PartHealth
 from hivemem_contracts.vectors.replies import IndexOverview, StatusPage
 from hivemem_runtime.ledger.places import place_of, within
-from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_runtime.ledger.port import Head, Ledger, value_of
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.endpoints.health import Health
@@ -114,7 +114,7 @@ class Status:
         memory = await self._memory(call, namespace, key, known=places[0] in heads)
         if memory is not None:
             head = heads.get(places[0])
-            item = None if head is None else head.value
+            item = value_of(head)
             if item is None or item.heard < memory["version"]:
                 others = [_status(head) for place, head in heads.items() if place != places[0]]
                 return [_unheard(memory, item), *others]

@@ -48,16 +48,4 @@ def plan_delete(call: Call, body: requests.DeleteVector) -> Write:
 
 
 def _write(call: Call, vector: str, collection: str, decide: Decide) -> Write:
-    sender = call.sender
-    return Write(
-        sender.tenant,
-        sender.agent,
-        VECTOR,
-        vector,
-        decide,
-        call.request_id,
-        None,
-        call.message_id,
-        call.traceparent,
-        ((PROGRESS, vector), (COLLECTION, collection)),
-    )
+    return call.write(VECTOR, vector, decide, ((PROGRESS, vector), (COLLECTION, collection)))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from hivemem_contracts.errors import NotFound
-from hivemem_runtime.ledger.port import Head, Ledger, Write
+from hivemem_runtime.ledger.port import Head, Ledger, system_write, value_of
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.points import PointName, parsed, points_of
 from hivemem_vectors.decisions.sweeping import Tally, counts, is_done_with, lose
@@ -36,7 +36,6 @@ POINTS: Final = 250
 """In one page: the ledger is asked for the items of all of them at once."""
 MIRRORS_AT_ONCE: Final = 20
 """A mirror may be of megabytes."""
-ACTOR: Final = "hivemem"
 
 ResultT = TypeVar("ResultT")
 
@@ -159,7 +158,7 @@ class SweptItems:
             versions = [(place, lost[place]) for place in left]
             reads = [(ITEM, place) for place in left]
             await self._ledger.commit(
-                Write(tenant, ACTOR, ITEM, left[0], lambda heads, now: lose(heads, versions, now), reads=reads)
+                system_write(tenant, ITEM, left[0], lambda heads, now: lose(heads, versions, now), reads)
             )
             await self._indexing.again(tenant, left)
 
@@ -169,7 +168,7 @@ class SweptItems:
         points: dict[str, list[Point]] = {}
         for place, version in lost.items():
             head = heads.get(place)
-            mirror = None if head is None else head.value
+            mirror = value_of(head)
             rows = None if mirror is None or mirror.version != version else self._rows(mirror)
             if mirror is not None and rows is not None:
                 points[place] = points_of(tenant, place, mirror, rows)

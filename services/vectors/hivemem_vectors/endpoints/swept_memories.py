@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_runtime.ledger.places import below, place_of
-from hivemem_runtime.ledger.port import Covered, Ledger
+from hivemem_runtime.ledger.port import Covered, Ledger, value_of
 from hivemem_vectors.decisions.hearing import Told, microseconds, told_of_memory
 from hivemem_vectors.decisions.sweeping import Tally
 from hivemem_vectors.endpoints.memories import AGENT, Memories
@@ -88,7 +88,7 @@ class SweptMemories:
         told: list[Told] = []
         for place, memory in memories.items():
             head = heads.get(place)
-            item = None if head is None else head.value
+            item = value_of(head)
             if microseconds(memory["updated_at"]) >= before or not _is_unheard(item, memory):
                 continue
             told.append(told_of_memory(tenant, memory))

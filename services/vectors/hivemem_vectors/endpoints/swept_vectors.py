@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hivemem_contracts.errors import NotFound
-from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_runtime.ledger.port import Head, Ledger, value_of
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.storing import VectorPoint, parsed, physical
 from hivemem_vectors.decisions.sweeping import Tally
@@ -122,7 +122,7 @@ def _named(id: str) -> VectorPoint:
 
 
 def _counts(head: Head[VectorProgress] | None, point: VectorPoint) -> bool:
-    progress = None if head is None else head.value
+    progress = value_of(head)
     if progress is None or progress.version != point.version:
         return False
     return progress.waiting or progress.indexed == point.version

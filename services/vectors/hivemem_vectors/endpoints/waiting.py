@@ -8,6 +8,7 @@ from typing import Final
 from hivemem_contracts.errors import Overloaded
 from hivemem_contracts.limits import RECALL_WAIT_DEFAULT_MS
 from hivemem_contracts.vectors.requests import Recall
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
@@ -23,7 +24,7 @@ ITEMS_LOOKED_AT: Final = 1_000
 RETRY_AFTER_MS: Final = 250
 
 
-class Behind:
+class Behind(Background):
     """Who waits in this worker for the index to catch up; up to `limit` recalls may."""
 
     def __init__(self, ledger: Ledger, memories: Memories, *, limit: int = RECALLS_WAITING) -> None:

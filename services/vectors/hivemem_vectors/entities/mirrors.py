@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hivemem_runtime.ledger.entity import Entity, announces_nothing
+from hivemem_runtime.ledger.entity import record_entity
 from hivemem_vectors.ports import Embeddings
 
 
@@ -38,13 +38,4 @@ def unpacked(embeddings: str, rows: int) -> Embeddings:
     return np.frombuffer(base64.b64decode(embeddings), "<f2").reshape(rows, -1).astype(np.float32)
 
 
-MIRROR: Final = Entity(
-    name="mirror",
-    head=Mirror,
-    record=Mirror,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
-    indexed=lambda head: {},
-    snapshot_every=1,
-    history=False,
-)
+MIRROR: Final = record_entity("mirror", Mirror, history=False)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Index, announces_nothing
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +16,10 @@ class Removal:
     confirmed: bool = False
 
 
-REMOVAL: Final = Entity(
-    name="removal",
-    head=Removal,
-    record=Removal,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
+REMOVAL: Final = record_entity(
+    "removal",
+    Removal,
     indexed=lambda head: {"open": None if head.confirmed else head.last_at},
     indexes=(Index("open", (), "open"),),
-    snapshot_every=1,
     history=False,
 )

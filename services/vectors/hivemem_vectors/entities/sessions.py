@@ -4,7 +4,7 @@ session's."""
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, announces_nothing
+from hivemem_runtime.ledger.entity import record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,4 @@ class Followed:
     since: int = 0
 
 
-FOLLOWED: Final = Entity(
-    name="followed",
-    head=Followed,
-    record=Followed,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
-    indexed=lambda head: {},
-    snapshot_every=1,
-    history=False,
-)
+FOLLOWED: Final = record_entity("followed", Followed, history=False)

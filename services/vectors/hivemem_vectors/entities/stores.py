@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Index, announces_nothing
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 EVERYBODY: Final = "hivemem"
 """The tenant under which is kept what concerns all of them, so that it is known by one read."""
@@ -17,14 +17,10 @@ class MadeCollection:
     lost: bool = False
 
 
-MADE: Final = Entity(
-    name="made_collection",
-    head=MadeCollection,
-    record=MadeCollection,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
+MADE: Final = record_entity(
+    "made_collection",
+    MadeCollection,
     indexed=lambda head: {"lost": head.lost},
     indexes=(Index("lost", (), None, only="lost"),),
-    snapshot_every=1,
     history=False,
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, announces_nothing
+from hivemem_runtime.ledger.entity import record_entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,4 @@ class Sweep:
     lost: list[str] = field(default_factory=list[str])
 
 
-SWEEP: Final = Entity(
-    name="sweep",
-    head=Sweep,
-    record=Sweep,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
-    indexed=lambda head: {},
-    snapshot_every=1,
-    history=False,
-)
+SWEEP: Final = record_entity("sweep", Sweep, history=False)

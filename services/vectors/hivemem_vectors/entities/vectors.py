@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hivemem_runtime.ledger.entity import Entity, Index, Scalar, announces_nothing
+from hivemem_runtime.ledger.entity import Index, Scalar, record_entity
 from hivemem_vectors.ports import Vector
 
 _BETWEEN: Final = "\x01"
@@ -77,38 +77,25 @@ def _index_progress(head: VectorProgress) -> Mapping[str, Scalar]:
     }
 
 
-VECTOR: Final = Entity(
-    name="vector",
-    head=StoredVector,
-    record=StoredVector,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
+VECTOR: Final = record_entity(
+    "vector",
+    StoredVector,
     indexed=lambda head: {"living": head.embedding is not None},
     indexes=(Index("living", (), None, only="living"),),
-    snapshot_every=1,
     history=False,
 )
 
-PROGRESS: Final = Entity(
-    name="vector_progress",
-    head=VectorProgress,
-    record=VectorProgress,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
+PROGRESS: Final = record_entity(
+    "vector_progress",
+    VectorProgress,
     indexed=_index_progress,
     indexes=(Index("waiting", (), "changed_at"), Index("collection", ("collection",), "changed_at")),
-    snapshot_every=1,
     history=False,
 )
 
-COLLECTION: Final = Entity(
-    name="vector_collection",
-    head=VectorCollection,
-    record=VectorCollection,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
-    indexed=lambda head: {},
+COLLECTION: Final = record_entity(
+    "vector_collection",
+    VectorCollection,
     indexes=(Index("all", (), None),),
-    snapshot_every=1,
     history=False,
 )

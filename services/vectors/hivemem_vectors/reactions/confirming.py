@@ -8,23 +8,22 @@ from typing import Any, Final, Protocol
 import structlog
 
 from hivemem_contracts.errors import NotFound
+from hivemem_runtime.background import Timer, for_each_tenant
 from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.confirming import confirmed, is_remnant, namespaces_of
 from hivemem_vectors.decisions.points import parsed
 from hivemem_vectors.entities.items import ITEM
 from hivemem_vectors.entities.removals import REMOVAL, Removal
 from hivemem_vectors.ports import POINTS_PER_CALL, Condition, Equal, Filter, Page, StoredPoint, VectorStore
-from hivemem_vectors.reactions.clock import Clock, for_each_tenant
 
 log = structlog.get_logger("hivemem.vectors")
 
 SECONDS: Final = 1.0
 AT_ONCE: Final = 100
 ENDS_KEPT: Final = 10_000
-ACTOR: Final = "hivemem"
 
 
 class Erasures(Protocol):
@@ -39,7 +38,7 @@ class Feed(Protocol):
     async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool: ...
 
 
-class Confirming(Clock):
+class Confirming(Timer):
     """An erasure is confirmed when it is done, the index has been told of all of it, and the store has no point of it.
 
     What is confirmed stays in the ledger: forgetting it would leave a tombstone that is no smaller, and make a removal
@@ -56,7 +55,7 @@ class Confirming(Clock):
         *,
         collection: str,
     ) -> None:
-        super().__init__("confirming", self.step, SECONDS)
+        super().__init__("confirming", (self.step,), SECONDS)
         self._ledger = ledger
         self._store = store
         self._breaker = breaker
@@ -67,7 +66,7 @@ class Confirming(Clock):
         """By tenant and receipt: where the feed ended when the erasure was known to be done."""
 
     async def step(self) -> None:
-        await for_each_tenant(self._ledger, REMOVAL, "confirmations of erasures", self.confirm)
+        await for_each_tenant(self._ledger, REMOVAL, self.confirm)
 
     async def confirm(self, tenant: str) -> None:
         """Those that are open, the oldest first; what is not ready has its turn again."""
@@ -86,7 +85,7 @@ class Confirming(Clock):
             await self._remove_remnants(tenant, erasure)
             await self._erasures.confirm_erasure(tenant, receipt, removal.removed)
         await self._ledger.commit(
-            Write(tenant, ACTOR, REMOVAL, receipt, lambda heads, now: confirmed(heads, receipt, removal.removed))
+            system_write(tenant, REMOVAL, receipt, lambda heads, now: confirmed(heads, receipt, removal.removed))
         )
         self._ends.pop((tenant, receipt), None)
 

@@ -1,13 +1,13 @@
 """What could not be indexed is tried again when its time has come, and soon after what was down is there again."""
 
 import random
-import time
 from typing import Final
 
+from hivemem_runtime.background import Timer, for_each_tenant
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.endpoints.indexing import Indexer
 from hivemem_vectors.entities.items import ITEM
-from hivemem_vectors.reactions.clock import Clock, for_each_tenant
 
 SECONDS: Final = 1.0
 AT_ONCE: Final = 400
@@ -15,15 +15,15 @@ PAGES: Final = 10
 """Of one tenant, before others have their turn."""
 
 
-class Retrying(Clock):
+class Retrying(Timer):
     def __init__(self, ledger: Ledger, indexer: Indexer) -> None:
-        super().__init__("retrying", self.step, SECONDS)
+        super().__init__("retrying", (self.step,), SECONDS)
         self._ledger = ledger
         self._indexer = indexer
 
     async def step(self) -> None:
         await self._indexer.check_store()
-        await for_each_tenant(self._ledger, ITEM, "what waits for the index", self.retry)
+        await for_each_tenant(self._ledger, ITEM, self.retry)
 
     async def retry(self, tenant: str) -> None:
         """What is due; where there is more than that, the next step comes at once."""
@@ -33,7 +33,7 @@ class Retrying(Clock):
                 tenant,
                 "retry",
                 equals={},
-                high=time.time_ns() // 1_000 + 1,
+                high=now_microseconds() + 1,
                 # From either end, so that several workers seldom meet.
                 reverse=random.random() < 0.5,  # noqa: S311 nothing is kept secret
                 limit=AT_ONCE,

@@ -13,7 +13,7 @@ from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_runtime.bus.reacting import BATCHES_OUT, Reaction, ReceivedChange
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_vectors.decisions.following import (
     Begun,
     asks,
@@ -37,7 +37,6 @@ ACK_WAIT_SECONDS: Final = 5.0
 GATHER_SECONDS: Final = 0.02
 ON_THEIR_WAY: Final = BATCHES_OUT * BATCH
 REMOVED_AT_ONCE: Final = 100
-ACTOR: Final = "hivemem"
 _BEGINNINGS: Final = ("created", "forked")
 
 Name = tuple[str, str]
@@ -120,7 +119,7 @@ class Following:
                     await self._end(tenant, begun.session_id, before.since)
             ids = [begun.session_id for begun in some]
             reads = [(FOLLOWED, id) for id in ids]
-            await self._ledger.commit(Write(tenant, ACTOR, FOLLOWED, ids[0], partial(follow, some), reads=reads))
+            await self._ledger.commit(system_write(tenant, FOLLOWED, ids[0], partial(follow, some), reads))
 
     async def _index(self, events: Sequence[Change]) -> None:
         ids: dict[str, list[str]] = {}
@@ -162,7 +161,7 @@ class Following:
     async def _end(self, tenant: str, session_id: str, at: int) -> None:
         """First the fence, then what is in the index: what comes after that is refused."""
         outcome = await self._ledger.commit(
-            Write(tenant, ACTOR, FOLLOWED, session_id, lambda heads, now: let_go(heads, session_id, at))
+            system_write(tenant, FOLLOWED, session_id, lambda heads, now: let_go(heads, session_id, at))
         )
         if outcome.record is None:
             followed = (await self._followed(tenant, [session_id])).get(session_id)

@@ -10,7 +10,9 @@ import structlog
 from hivemem_contracts.errors import HiveError, InvalidRequest, RevisionConflict
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.vectors.replies import SweepPage
-from hivemem_runtime.ledger.port import Decide, Ledger, Outcome, Write
+from hivemem_runtime.background import Timer
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.port import Decide, Ledger, Outcome, system_write
 from hivemem_vectors.decisions.scheduling import claim, get_on, is_due, want
 from hivemem_vectors.decisions.sweeping import Tally
 from hivemem_vectors.endpoints.collections import Collections
@@ -19,7 +21,6 @@ from hivemem_vectors.entities.items import ITEM
 from hivemem_vectors.entities.stores import EVERYBODY
 from hivemem_vectors.entities.sweeps import SWEEP, Sweep
 from hivemem_vectors.entities.vectors import PROGRESS
-from hivemem_vectors.reactions.clock import Clock
 
 log = structlog.get_logger("hivemem.vectors")
 
@@ -28,7 +29,6 @@ TENANTS_AT_ONCE: Final = 100
 REST: Final = 4.0
 """It rests so many times as long as it worked: what agents ask for comes first."""
 LONGEST_REST_SECONDS: Final = 5.0
-ACTOR: Final = "hivemem"
 
 
 class Parts(Protocol):
@@ -39,14 +39,14 @@ class Parts(Protocol):
     async def part(self, tenant: str, cursor: str | None, dry_run: bool) -> SweepPage: ...
 
 
-class Sweeper(Clock):
+class Sweeper(Timer):
     """One worker at a time is at a tenant; which one stands in the ledger, with how far it got. `collection` is the
     one of the items."""
 
     def __init__(
         self, ledger: Ledger, sweeping: Parts, collections: Collections, *, collection: str, sweep_seconds: float
     ) -> None:
-        super().__init__("sweeper", self.step, SECONDS)
+        super().__init__("sweeper", (self.step,), SECONDS)
         self._ledger = ledger
         self._sweeping = sweeping
         self._collection = collection
@@ -59,7 +59,7 @@ class Sweeper(Clock):
         tenants = sorted({*await self._ledger.tenants(ITEM), *await self._ledger.tenants(PROGRESS)})
         await self._tell(tenants)
         for tenant in await self._due(tenants):
-            if self.is_stopping:
+            if self.stopping:
                 return
             try:
                 await self._sweep(tenant)
@@ -81,7 +81,7 @@ class Sweeper(Clock):
         for start in range(0, len(tenants), TENANTS_AT_ONCE):
             some = tenants[start : start + TENANTS_AT_ONCE]
             heads = await self._ledger.heads(SWEEP, EVERYBODY, some)
-            now = time.time_ns() // 1_000
+            now = now_microseconds()
             found = {tenant: head.value for tenant, head in heads.items()}
             due += [tenant for tenant in some if is_due(found.get(tenant), self.worker, now, self._every)]
         return due
@@ -93,7 +93,7 @@ class Sweeper(Clock):
             return
         cursor = sweep.cursor
         whole = Tally()
-        while not self.is_stopping:
+        while not self.stopping:
             began = time.monotonic()
             page = await self._part(tenant, cursor)
             whole.add(Tally(page.checked, page.missing, page.left_over))
@@ -131,7 +131,7 @@ class Sweeper(Clock):
 
     async def _commit(self, tenants: Sequence[str], decide: Decide) -> Outcome:
         reads = [(SWEEP, tenant) for tenant in tenants]
-        return await self._ledger.commit(Write(EVERYBODY, ACTOR, SWEEP, tenants[0], decide, reads=reads))
+        return await self._ledger.commit(system_write(EVERYBODY, SWEEP, tenants[0], decide, reads))
 
 
 def _telling(tenants: Sequence[str], lost: Sequence[str]) -> Decide:

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from hivemem_contracts.errors import HiveError, InvalidRequest
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.settings import PREFIX, SettingsError
 from hivemem_vectors.endpoints.indexing import Indexer
@@ -23,7 +24,7 @@ def of_another_model(collection: str, error: InvalidRequest) -> SettingsError:
     return SettingsError(f"{PREFIX}COLLECTION={collection}: {error.detail}; give each model a collection of its own")
 
 
-class Warming:
+class Warming(Background):
     """Makes the collection, and loads the model."""
 
     def __init__(self, indexer: Indexer, collection: str, load: Load | None, *, prepare_seconds: float) -> None:

@@ -14,6 +14,7 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import Sender, inbox_prefix, request_subject
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.subscriptions import subscribe
 
 TIMEOUT_SECONDS: Final = 5.0
@@ -21,7 +22,7 @@ RETRY_AFTER_MS: Final = 500
 NO_RESPONDERS: Final = "503"
 
 
-class Asking:
+class Asking(Background):
     """Usable between `start` and `stop`; `Unavailable` where nobody answers, else the error that was answered."""
 
     def __init__(self) -> None:

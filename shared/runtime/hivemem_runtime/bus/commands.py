@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
-from pydantic import BaseModel
 
 from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
@@ -39,7 +38,6 @@ class _Step:
     last: bool = False
     """Nothing behind it may begin before it is settled."""
     call: Call | None = None
-    body: BaseModel | bytes = b""
 
     def failure(self) -> BaseException | None:
         if self.under_way is None:
@@ -88,30 +86,22 @@ class Commands:
         suspect = message.sequence in self._failures
         if suspect and not alone:
             return None
-        call: Call | None = None
-        body: BaseModel | bytes = message.data
         if message.fatal:
-            return _Step(message, failed=Internal("no worker survived it"), last=True, body=body)
+            return _Step(message, failed=Internal("no worker survived it"), last=True)
+        call: Call | None = None
         try:
             call = self._call(message)
-            body = self._service.decode(call, message.data)
-            write = self._service.plan(call, body)
-            if write is None:
-                return self._begin_several(message, call, body) if alone else None
-            under_way = _future(self._service.ledger.commit(write))
+            begun = self._service.begin(call, message.data)
         except HiveError as error:
-            return _Step(message, failed=error, last=error.retryable, call=call, body=body)
+            return _Step(message, failed=error, last=error.retryable, call=call)
         except Exception as error:
-            return _Step(message, failed=error, last=True, call=call, body=body)
+            return _Step(message, failed=error, last=True, call=call)
+        if begun is None:
+            return _Step(message, _future(self._service.run(call)), last=True, call=call) if alone else None
         # One that is refused already, for a full queue, must not be overtaken by one that finds room again.
-        last = suspect or under_way.done()
-        if self._service.looks_at_answers(call.operation):
-            under_way = _future(self._service.finish(call, body, under_way))
-        key = write.tenant, write.entity.name, write.id
-        return _Step(message, under_way, key=key, last=last, call=call, body=body)
-
-    def _begin_several(self, message: DurableMessage, call: Call, body: BaseModel) -> _Step:
-        return _Step(message, _future(self._service.run(call, body)), last=True, call=call, body=body)
+        last = suspect or begun.commit.done()
+        key = begun.write.tenant, begun.write.entity.name, begun.write.id
+        return _Step(message, begun.commit, key=key, last=last, call=call)
 
     def _call(self, message: DurableMessage) -> Call:
         """Who asks for what, by the stored subject. Raises `InvalidRequest`."""
@@ -194,7 +184,7 @@ class Commands:
 
     async def _give_up(self, step: _Step, reason: HiveError) -> None:
         if step.call is not None and self._service.looks_at_refusal(step.call, reason):
-            await self._service.refused(step.call, step.body, reason)
+            await self._service.refused(step.call, reason)
         await self._dead.publish(dead_letter(step.message, reason))
 
 

@@ -17,20 +17,25 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import (
     CODE_HEADER,
     HiveError,
     Internal,
+    InvalidRequest,
     Overloaded,
     Unavailable,
     error_from_body,
 )
+from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.admission import Admission, Tenant
 from hivemem_runtime.bus.asking import request_as
-from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, reply_allowed, sender_in
+from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, sender_in
 from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
 from hivemem_runtime.bus.wire import frame, header_lines, write
+from hivemem_runtime.policy import Policy
+from hivemem_runtime.service import Call
 
 log = structlog.get_logger("hivemem.raw")
 
@@ -49,6 +54,8 @@ class RawRequest:
     subject: str
     headers: Mapping[str, str]
     data: bytes
+    call: Call
+    """Who asks, and for which operation the bytes are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +70,24 @@ Answering = Callable[[RawRequest], Awaitable[RawAnswer]]
 
 
 class RawSubject:
-    """Answers the messages of one subject, or of those that a pattern matches."""
+    """Answers the messages of one subject, or of those that a pattern matches. They are parts of an operation, so the
+    same policy applies to them."""
 
     def __init__(
-        self, subject: str, answer: Answering, *, queue: str = "", under_way: int, own_inboxes: bool = False
+        self,
+        subject: str,
+        answer: Answering,
+        operation: AnyOperation,
+        policy: Policy,
+        *,
+        queue: str = "",
+        under_way: int,
     ) -> None:
         self._subject = subject
         self._answer = answer
+        self._operation = operation
+        self._policy = policy
         self._queue = queue
-        self._own_inboxes = own_inboxes
         self._admission = Admission[Msg](under_way, under_way * ITEM_BYTES, 4 * under_way * ITEM_BYTES)
         self._unanswered = Unanswered()
         self._client: Client | None = None
@@ -93,14 +109,14 @@ class RawSubject:
     def _take(self, message: Msg) -> None:
         tokens = message.subject.split(".", 4)
         sender = sender_in(tokens)
-        if not reply_allowed(sender, message.reply, self._own_inboxes):
+        if not self._policy.reply_allowed(sender, message.reply):
             self._unanswered.add(message.subject, message.reply)
             return
         held = len(message.data)
         tenant = self._admission.take(sender.tenant if sender else "", message, held, ITEM_BYTES)
         if tenant is not None:
             self._admission.next()
-            self._start(self._work(message, tenant, held))
+            self._start(self._work(message, sender, tenant, held))
         elif len(self._tasks) < 2 * self._admission.requests_limit:
             detail = "the worker has as many messages of this tenant under way as it may"
             self._start(self._refuse(message, Overloaded(detail, retry_after_ms=OVERLOADED_RETRY_MS)))
@@ -110,9 +126,9 @@ class RawSubject:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, message: Msg, tenant: Tenant[Msg], held: int) -> None:
+    async def _work(self, message: Msg, sender: Sender | None, tenant: Tenant[Msg], held: int) -> None:
         try:
-            answer = await self._answer(RawRequest(message.subject, message.headers or {}, message.data))
+            answer = await self._answer(self._request(message, sender))
             await self._post(message, answer.headers, answer.data)
         except HiveError as error:
             await self._refuse(message, error)
@@ -121,6 +137,14 @@ class RawSubject:
             await self._refuse(message, Internal("the worker failed; its log says how"))
         finally:
             self._admission.done(tenant, held, held + ITEM_BYTES)
+
+    def _request(self, message: Msg, sender: Sender | None) -> RawRequest:
+        if sender is None:
+            raise InvalidRequest(f"subject: {message.subject!r} names no tenant or no agent", field="subject")
+        headers = message.headers or {}
+        call = Call(sender, self._operation, "", traceparent_of(headers), body=message.data)
+        self._policy.permit(call)
+        return RawRequest(message.subject, headers, message.data, call)
 
     async def _refuse(self, message: Msg, error: HiveError) -> None:
         await self._post(message, error_headers(error), error_body(error))

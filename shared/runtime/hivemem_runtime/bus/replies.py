@@ -1,4 +1,4 @@
-"""Where an answer may go, and how an error travels in one."""
+"""Reply subjects, and how an error travels in an answer."""
 
 import re
 import time
@@ -32,15 +32,6 @@ SHOWN: Final = 200
 _INBOX: Final = re.compile(r"(_INBOX(?:_[^.*>\s\x00-\x1f\x7f]+)?)(?:\.[^.*>\s\x00-\x1f\x7f]+)+")
 
 
-def reply_allowed(sender: Sender | None, reply: str, own_only: bool) -> bool:
-    """Whether a worker may answer `sender` on the subject `reply`: an inbox that is this caller's own by its prefix, or
-    a plain one unless `own_only`. Anywhere else an answer would be a message in the worker's name."""
-    inbox = inbox_of(reply)
-    if inbox == PLAIN_INBOX:
-        return not own_only
-    return inbox is not None and sender is not None and inbox == _own_inbox(sender)
-
-
 def inbox_of(reply: str) -> str | None:
     """The inbox prefix of a reply subject; None for one that is no inbox, or that is malformed."""
     match = _INBOX.fullmatch(reply) if len(reply) <= REPLY_CHARACTERS else None
@@ -56,7 +47,8 @@ def sender_in(tokens: Sequence[str]) -> Sender | None:
 
 
 @lru_cache(maxsize=4_096)
-def _own_inbox(sender: Sender) -> str:
+def own_inbox(sender: Sender) -> str:
+    """Return the inbox prefix that belongs to this agent alone."""
     return inbox_prefix(sender.tenant, sender.agent)
 
 

@@ -27,7 +27,7 @@ from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.admission import Admission, Tenant
 from hivemem_runtime.bus.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.outbox import Outbox
-from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, reply_allowed, sender_in
+from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, sender_in
 from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
 from hivemem_runtime.bus.wire import frame, header_lines, plain_frame
 from hivemem_runtime.ledger.port import Outcome
@@ -66,11 +66,9 @@ class Requests:
         health: Callable[[], dict[str, Any]],
         under_way: int = REQUESTS_UNDER_WAY,
         bytes_under_way: int = REQUEST_BYTES_UNDER_WAY,
-        own_inboxes: bool = False,
     ) -> None:
         self._client = client
         self._service = service
-        self._own_inboxes = own_inboxes
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -131,7 +129,7 @@ class Requests:
         reply = message.reply
         tokens = message.subject.split(".", 4)
         sender = sender_in(tokens)
-        if reply and not reply_allowed(sender, reply, self._own_inboxes):
+        if reply and not self._service.policy.reply_allowed(sender, reply):
             self._unanswered.add(message.subject, reply)
             reply = ""
         if not reply and not served.operation.writes:
@@ -169,25 +167,21 @@ class Requests:
         steps becomes a task."""
         message, pending.message = pending.message, None
         assert message is not None, "it is begun once"
-        pending.body = message.data
         try:
             call = pending.call = _call(pending, message)
-            body = pending.body = self._service.decode(call, message.data)
-            write = self._service.plan(call, body)
-            if write is not None:
-                future = self._service.ledger.commit(write)
-                future.add_done_callback(partial(self._committed, pending, call, body))
-                return
+            begun = self._service.begin(call, message.data)
+            if begun is None:
+                self._go_on(pending, self._service.run(call))
+            else:
+                begun.commit.add_done_callback(partial(self._committed, pending, call))
         except Exception as error:
             self._refuse(pending, error)
-            return
-        self._go_on(pending, self._service.run(call, body))
 
-    def _committed(self, pending: "Pending", call: Call, body: BaseModel, future: asyncio.Future[Outcome]) -> None:
+    def _committed(self, pending: "Pending", call: Call, future: asyncio.Future[Outcome]) -> None:
         try:
             outcome = future.result()
             pending.call = None  # it is done: nothing that goes wrong from here on is a refusal
-            answer = self._service.answer(call, body, outcome)
+            answer = self._service.answer(call, outcome)
             if isinstance(answer, BaseModel):
                 self._respond(pending, answer)
             else:
@@ -231,7 +225,7 @@ class Requests:
 
     async def _look_at_refusal(self, pending: "Pending", call: Call, error: HiveError) -> None:
         try:
-            await self._service.refused(call, pending.body, error)
+            await self._service.refused(call, error)
         except HiveError as failed:
             error = failed
         except Exception:
@@ -254,7 +248,7 @@ class Requests:
         endpoint.requests += 1
         endpoint.seconds += time.perf_counter() - pending.started
         pending.served.learn(size)
-        pending.body = b""
+        pending.call = None
         self._admission.correct(pending.tenant, size, size - pending.expected)
         pending.held += size
         pending.working += size - pending.expected
@@ -296,7 +290,7 @@ class Served:
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request that was taken: where its answer goes (nowhere, if empty) and when it came; then what it says."""
+    """A request that was taken: where its answer goes (nowhere, if empty), when it came, and what it asks for."""
 
     served: Served
     sender: Sender | None
@@ -306,7 +300,6 @@ class Pending:
     working: int
     expected: int
     started: float = field(default_factory=time.perf_counter)
-    body: BaseModel | bytes = b""
     call: Call | None = None
     tenant: "Tenant[Pending]" = field(init=False)
 

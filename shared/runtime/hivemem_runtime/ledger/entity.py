@@ -126,3 +126,38 @@ class Entity(Generic[HeadT, RecordT]):
 
 
 AnyEntity = Entity[Any, Any]
+
+
+def _newest(head: RecordT | None, record: RecordT, stamp: Stamp) -> RecordT:
+    return record
+
+
+def _indexes_nothing(head: object) -> Mapping[str, Scalar]:
+    return {}
+
+
+def record_entity(
+    name: str,
+    record: type[RecordT],
+    *,
+    indexed: Callable[[RecordT], Mapping[str, Scalar]] = _indexes_nothing,
+    indexes: tuple[Index, ...] = (),
+    announce: Callable[[RecordT, Stamp], tuple[Announcement, ...]] = announces_nothing,
+    history: bool = True,
+    schema: int = 1,
+    upcast: Callable[[str, int, dict[str, Any]], dict[str, Any]] | None = None,
+) -> Entity[RecordT, RecordT]:
+    """Return an entity whose head is its newest record."""
+    return Entity(
+        name=name,
+        head=record,
+        record=record,
+        evolve=_newest,
+        announce=announce,
+        indexed=indexed,
+        indexes=indexes,
+        snapshot_every=1,
+        schema=schema,
+        upcast=upcast,
+        history=history,
+    )

@@ -7,7 +7,7 @@ decision appends, its request ids and what has to be announced are durable toget
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
 
@@ -21,6 +21,11 @@ class Head(NamedTuple, Generic[HeadT]):
     version: int
     at: int
     value: HeadT | None
+
+
+def value_of(head: Head[HeadT] | None) -> HeadT | None:
+    """Return what a key holds now; None for a key that was never written, or that was erased."""
+    return None if head is None else head.value
 
 
 class Record(NamedTuple, Generic[RecordT]):
@@ -49,8 +54,26 @@ Decision = Sequence[Append[Any, Any]]
 """What to append, several records of one key in their order; the first one is the outcome that the caller hears of.
 Empty: nothing."""
 
-Decide = Callable[[Heads, int], Decision]
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision with an answer to whoever made the write: `Outcome.answer`."""
+
+    appends: Decision
+    answer: Any
+
+
+def appends_and_answer(decided: Decision | Decided) -> tuple[Decision, Any]:
+    """Return what to append and the answer, if there is one; for adapters."""
+    return (decided.appends, decided.answer) if isinstance(decided, Decided) else (decided, None)
+
+
+Decide = Callable[[Heads, int], Decision | Decided]
 """`decide(heads, now)`: reads only `heads`, awaits nothing, may run more than once; raises a `HiveError` to refuse."""
+
+
+Reads = Sequence[tuple[AnyEntity, str]]
+"""Keys that a decision will ask for."""
 
 
 class RequestId(NamedTuple):
@@ -90,9 +113,28 @@ class Write:
     once: str | None = None
     cause: str | None = None
     traceparent: str | None = None
-    reads: Sequence[tuple[AnyEntity, str]] = ()
+    reads: Reads = ()
     answered_by: str | None = None
     part_of: RequestId | None = None
+
+
+SYSTEM: Final = "hivemem"
+"""The actor of what workers do by themselves."""
+
+
+def system_write(
+    tenant: str,
+    entity: AnyEntity,
+    id: str,
+    decide: Decide,
+    reads: Reads = (),
+    *,
+    actor: str = SYSTEM,
+    once: str | None = None,
+    cause: str | None = None,
+) -> Write:
+    """Return a write that no call asked for. `actor` and `cause` name who brought it about, where anybody did."""
+    return Write(tenant, actor, entity, id, decide, once=once, cause=cause, reads=reads)
 
 
 class Committed(NamedTuple):
@@ -111,12 +153,15 @@ class Outcome(NamedTuple):
     """What became of a write: its first record. `record` is None if the decision appended nothing.
 
     `head` is the head right after that record, or None for a duplicate, which answers the stamp and the record of the
-    first time; where that record is of an entity without history, the stamp alone."""
+    first time; where that record is of an entity without history, the stamp alone.
+
+    `answer` is that of a `Decided`; None for a duplicate."""
 
     stamp: Stamp | None
     record: Any
     head: Any
     duplicate: bool = False
+    answer: Any = None
 
 
 class Covered(NamedTuple):

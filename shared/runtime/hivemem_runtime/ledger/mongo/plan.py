@@ -10,7 +10,7 @@ from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Sta
 from hivemem_runtime.ledger.identities import require_same_command
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import Identities, Identity, is_once
-from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write, appends_and_answer
 from hivemem_runtime.ledger.stored import StoredRecord, store
 from hivemem_runtime.ledger.turns import DecisionTimes
 
@@ -131,9 +131,9 @@ class Plan:
 
     def _run(self, write: Write, view: "_View", identities: Identities) -> Outcome:
         now = self._clock()
-        decision = write.decide(view, now)
+        decision, answer = appends_and_answer(write.decide(view, now))
         if not decision:
-            return self._nothing(write, view, identities, now)
+            return self._nothing(write, view, identities, now)._replace(answer=answer)
         heads = self._built_upon(write.tenant, decision)
         # One time for all that is committed together, above that of each of the keys; it grows where a key has several.
         at = now
@@ -149,7 +149,7 @@ class Plan:
         remembered = self._to_remember(identities)
         if remembered:
             self._remember(write, remembered, len(steps), outcome)
-        return outcome
+        return outcome if answer is None else outcome._replace(answer=answer)
 
     def _to_remember(self, identities: Identities) -> list[Identity]:
         part_of = identities.part_of

@@ -3,13 +3,13 @@
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.errors import Internal, NotFound, Unavailable
 from hivemem_runtime.ledger.codec import decode_head, plain
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.identities import require_same_command
-from hivemem_runtime.ledger.port import Committed, Decision, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Committed, Decision, Head, Outcome, Write, appends_and_answer
 from hivemem_runtime.ledger.sqlite.applying import NewRecord, NewRequest, write_heads, write_records, write_requests
 from hivemem_runtime.ledger.sqlite.cache import CachedHead, HeadCache, HeadKey
 from hivemem_runtime.ledger.sqlite.history import read_record
@@ -84,9 +84,9 @@ class Batch:
         if known is not None:
             return known
         now = self._clock()
-        decision = write.decide(_View(self, write.tenant), now)
+        decision, answer = appends_and_answer(write.decide(_View(self, write.tenant), now))
         if not decision:
-            return self._nothing(write, identities.own, now)
+            return self._nothing(write, identities.own, now, answer)
         # Evolving and encoding may raise, so all of it is done before anything is staged.
         steps = self._steps(write, decision, now)
         remembered = self._to_remember(identities)
@@ -97,7 +97,7 @@ class Batch:
         first = steps[0].committed
         if remembered:
             self._remember(remembered, first, head)
-        return Outcome(first.stamp, first.record, first.head)
+        return Outcome(first.stamp, first.record, first.head, answer=answer)
 
     def _to_remember(self, identities: Identities) -> list[Identity]:
         part_of = identities.part_of
@@ -114,13 +114,13 @@ class Batch:
             self._requests[scope] = NewRequest(stamp.entity, head, stamp.version, purge_from, digest, kept)
             self._outcomes[scope] = again
 
-    def _nothing(self, write: Write, identities: Sequence[Identity], now: int) -> Outcome:
+    def _nothing(self, write: Write, identities: Sequence[Identity], now: int, answer: Any) -> Outcome:
         """A request that found nothing to do stays done: delivered again, it must not hit what came meanwhile."""
         for scope, as_long_as_key, digest in identities:
             if not as_long_as_key:
                 self._requests[scope] = NewRequest(write.entity.name, None, NOTHING, now, digest)
                 self._outcomes[scope] = Outcome(None, None, None, duplicate=True)
-        return Outcome(None, None, None)
+        return Outcome(None, None, None, answer=answer)
 
     def _steps(self, write: Write, decision: Decision, now: int) -> list[Step]:
         """What the decision appends. One time for all that is committed together, above that of each of the keys; a
