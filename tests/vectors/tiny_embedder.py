@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.ports import Embeddings
+from hivemem_vectors.embedders.ports import Embeddings
 
 DIMENSION: Final = 16
 

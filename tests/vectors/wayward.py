@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, VectorStore
+from hivemem_vectors.stores.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, VectorStore
 
 
 class WaywardStore:

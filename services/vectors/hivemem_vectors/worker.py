@@ -12,42 +12,43 @@ from hivemem_contracts.limits import EMBEDDING_DIMENSIONS
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_runtime.worker import Parts, Worker
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.embedders.batching import BatchedEmbedder, BatchMass
-from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings
-from hivemem_vectors.adapters.embedders.guarding import GuardedEmbedder
-from hivemem_vectors.decisions.chunks import Chunker, CountTokens
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.querying import Querying
-from hivemem_vectors.endpoints.recalling import Recalling
-from hivemem_vectors.endpoints.recalling import bind as bind_recall
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.status import Status
-from hivemem_vectors.endpoints.storing import Storing
-from hivemem_vectors.endpoints.sweeping import Sweeping
-from hivemem_vectors.endpoints.swept_items import SweptItems
-from hivemem_vectors.endpoints.swept_memories import SweptMemories
-from hivemem_vectors.endpoints.swept_vectors import SweptVectors
-from hivemem_vectors.endpoints.waiting import RECALLS_WAITING, Behind
+from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
+from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
+from hivemem_vectors.embedders.guard import GuardedEmbedder
+from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.ports import Embedder, Schema, VectorStore
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.confirming import Confirming
-from hivemem_vectors.reactions.repairing import Repairing
-from hivemem_vectors.reactions.retrying import Retrying
-from hivemem_vectors.reactions.sweeper import Sweeper
-from hivemem_vectors.reactions.warming import Load, Warming, of_another_model
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.own.endpoints.query import Querying
+from hivemem_vectors.own.endpoints.store import Storing
+from hivemem_vectors.own.endpoints.sync import Settling
+from hivemem_vectors.pipeline.decisions.drafts import Chunker, CountTokens
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.pipeline.endpoints.feed import Backlog
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.recall.endpoints.recall import Recalling
+from hivemem_vectors.recall.endpoints.recall import bind as bind_recall
+from hivemem_vectors.recall.endpoints.waiting import RECALLS_WAITING, Behind
+from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.upkeep.endpoints.item_sweep import SweptItems
+from hivemem_vectors.upkeep.endpoints.memory_sweep import SweptMemories
+from hivemem_vectors.upkeep.endpoints.status import Status
+from hivemem_vectors.upkeep.endpoints.sweep import Sweeping
+from hivemem_vectors.upkeep.endpoints.vector_sweep import SweptVectors
+from hivemem_vectors.upkeep.reactions.confirm_erasures import Confirming
+from hivemem_vectors.upkeep.reactions.repair import Repairing
+from hivemem_vectors.upkeep.reactions.retry import Retrying
+from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
+from hivemem_vectors.upkeep.reactions.warm_start import Load, Warming, of_another_model
 
 TEXTS_PER_BATCH: Final = 256
 REQUESTS_AT_ONCE: Final = 4
@@ -113,7 +114,7 @@ def open_store(settings: VectorsSettings, model: Embedder) -> VectorStore:
     _check_installed("VECTORS", settings.vectors)
     if settings.vectors == "edge":
         _refuse(settings, ("quantization",), "only a server has any: HIVEMEM_VECTORS=qdrant")
-        from hivemem_vectors.adapters.edge import EdgeVectors
+        from hivemem_vectors.stores.edge.store import EdgeVectors
 
         store = EdgeVectors(settings.data / "vectors")
         try:
@@ -121,7 +122,7 @@ def open_store(settings: VectorsSettings, model: Embedder) -> VectorStore:
         except InvalidRequest as error:
             raise of_another_model(settings.collection, error) from error
         return store
-    from hivemem_vectors.adapters.qdrant import QdrantVectors
+    from hivemem_vectors.stores.qdrant.store import QdrantVectors
 
     key = settings.qdrant_api_key.get_secret_value()
     return QdrantVectors(settings.qdrant_url, api_key=key or None, quantization=settings.quantization)
@@ -141,8 +142,8 @@ def open_model(settings: VectorsSettings) -> Model:
 def _offline(settings: VectorsSettings) -> Model:
     given = ("embedder_url", "embedder_model", "embedder_key", "embedder_dimension")
     _refuse(settings, given, "this embedder has its own model: HIVEMEM_EMBEDDER=openai or fastembed takes another")
-    from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-    from hivemem_vectors.adapters.embedders.offline.wordpieces import WordPieces
+    from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+    from hivemem_vectors.embedders.offline.model import WordPieces
 
     embedder = OfflineEmbedder(threads=settings.embedder_threads)
     return Model(embedder, WordPieces().count, settings.embedder_threads, embedder.load)
@@ -150,7 +151,7 @@ def _offline(settings: VectorsSettings) -> Model:
 
 def _openai(settings: VectorsSettings) -> Model:
     _require(settings, ("embedder_url", "embedder_model", "embedder_dimension"))
-    from hivemem_vectors.adapters.embedders.openai import OpenAIEmbedder
+    from hivemem_vectors.embedders.openai import OpenAIEmbedder
 
     embedder = OpenAIEmbedder(
         settings.embedder_url,
@@ -164,7 +165,7 @@ def _openai(settings: VectorsSettings) -> Model:
 def _fastembed(settings: VectorsSettings) -> Model:
     _require(settings, ("embedder_model", "embedder_dimension"))
     _refuse(settings, ("embedder_url", "embedder_key"), "this embedder asks no endpoint: HIVEMEM_EMBEDDER=openai does")
-    from hivemem_vectors.adapters.embedders.local_models import FastembedEmbedder
+    from hivemem_vectors.embedders.fastembed import FastembedEmbedder
 
     embedder = FastembedEmbedder(
         settings.embedder_model,

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.embedders.guarding import GuardedEmbedder
+from hivemem_runtime.circuit_breaker import Breaker
+from hivemem_vectors.embedders.guard import GuardedEmbedder
 
 from .counting import Clock, ScriptedEmbedder
 

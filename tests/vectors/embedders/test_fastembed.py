@@ -9,10 +9,9 @@ import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.local_models import FastembedEmbedder
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.adapters.embedders.offline.session import packaged_model
-from hivemem_vectors.adapters.embedders.offline.wordpieces import TOKENS_PER_TEXT, WordPieces
+from hivemem_vectors.embedders.fastembed import FastembedEmbedder
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.embedders.offline.model import TOKENS_PER_TEXT, WordPieces, packaged_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.openai import ATTEMPTS, LONGEST_PAUSE_SECONDS, OpenAIEmbedder
+from hivemem_vectors.embedders.openai import ATTEMPTS, LONGEST_PAUSE_SECONDS, OpenAIEmbedder
 
 from .endpoint import Answer, Endpoint, Hang, Hangup, Told, embedding_of, embeddings
 

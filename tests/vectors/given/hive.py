@@ -8,16 +8,16 @@ import orjson
 
 from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import VECTORS
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Call, Service
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.storing import parsed, physical
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.querying import Querying
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.storing import Storing
-from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, vector_id
-from hivemem_vectors.ports import Filter, VectorStore
+from hivemem_vectors.own.decisions import parsed, physical
+from hivemem_vectors.own.endpoints.query import Querying
+from hivemem_vectors.own.endpoints.store import Storing
+from hivemem_vectors.own.endpoints.sync import Settling
+from hivemem_vectors.own.entities import PROGRESS, VECTOR, vector_id
+from hivemem_vectors.stores.ports import Filter, VectorStore
+from hivemem_vectors.upkeep.endpoints.collections import Collections
 
 TENANT: Final = "acme"
 Body = dict[str, Any]

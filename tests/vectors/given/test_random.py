@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.decisions.storing import exact_cosines, given_vector, physical
-from hivemem_vectors.ports import Vector
-from hivemem_vectors.reactions.repairing import Repairing
+from hivemem_vectors.own.decisions import exact_cosines, given_vector, physical
+from hivemem_vectors.stores.ports import Vector
+from hivemem_vectors.upkeep.reactions.repair import Repairing
 
 from ..wayward import WaywardStore
 from .hive import TENANT, Own

@@ -12,22 +12,21 @@ from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_microseconds, time_from_microseconds
 from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told, told_by
-from hivemem_vectors.decisions.points import names_of, values_of
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories, Name
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, SYNCED, Item
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror, unpacked
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.ports import Equal, Filter, StoredPoint, VectorStore
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_vectors.pipeline.decisions.changes import Told, told_by
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.decisions.points import names_of, values_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories, Name
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, SYNCED, Item, Mirror, unpacked
+from hivemem_vectors.stores.ports import Equal, Filter, StoredPoint, VectorStore
+from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.upkeep.entities import REMOVAL, Removal
+from hivemem_vectors.upkeep.reactions.retry import Retrying
 
 from ..tiny_embedder import TinyEmbedder, row_of
 

@@ -22,13 +22,13 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
 from hivemem_testing.contract import Server
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.sessions import Sessions
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, Item, event_place
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.entities import ITEM, Item, event_place
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.upkeep.reactions.retry import Retrying
 
 from .bench import NAMESPACE, Bench, open_ledger, place
 

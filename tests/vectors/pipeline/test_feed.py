@@ -11,13 +11,11 @@ from hivemem_contracts.subjects import Address
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.entities.items import ITEM, event_place
-from hivemem_vectors.entities.mirrors import MIRROR
-from hivemem_vectors.entities.removals import REMOVAL
-from hivemem_vectors.entities.sessions import FOLLOWED
-from hivemem_vectors.reactions.memories import newest
-from hivemem_vectors.reactions.sessions import Following, stretches
+from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, event_place
+from hivemem_vectors.pipeline.reactions.memories import newest
+from hivemem_vectors.pipeline.reactions.sessions import Following, stretches
+from hivemem_vectors.upkeep.entities import REMOVAL
 
 from .bench import NAMESPACE, change
 from .fleet import Fleet, Tenant, running, session_value

@@ -7,8 +7,8 @@ import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_vectors.decisions.hearing import told_by, told_of_memory
-from hivemem_vectors.decisions.points import METADATA_FIELDS, point_name
+from hivemem_vectors.pipeline.decisions.changes import told_by, told_of_memory
+from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, point_name
 
 from .bench import TENANT, Bench, change, deleted, erased, long_text, memory, omitted, place, put
 

@@ -13,9 +13,9 @@ import pytest_asyncio
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.entities.items import ITEM, PENDING, STALE, SYNCED
-from hivemem_vectors.ports import Point, VectorStore
+from hivemem_vectors.pipeline.entities import ITEM, PENDING, STALE, SYNCED
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Point, VectorStore
 
 from ..store.backends import MORTALS, Mortal
 from .bench import TENANT, Bench, deleted, erased, long_text, open_ledger, place, put, sweep

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.decisions.hearing import Told
+from hivemem_vectors.pipeline.decisions.changes import Told
 
 from .bench import TENANT, Bench, deleted, erased, long_text, put, sweep
 

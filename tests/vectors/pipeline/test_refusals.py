@@ -3,9 +3,9 @@
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_vectors.decisions.syncing import LONGEST_WAIT, LONGEST_WAIT_OF_REFUSED, Failure, wait_after
-from hivemem_vectors.entities.items import FAILED, SYNCED
-from hivemem_vectors.ports import Schema
+from hivemem_vectors.pipeline.decisions.item_states import LONGEST_WAIT, LONGEST_WAIT_OF_REFUSED, Failure, wait_after
+from hivemem_vectors.pipeline.entities import FAILED, SYNCED
+from hivemem_vectors.stores.ports import Schema
 
 from .bench import TENANT, Bench, deleted, long_text, put
 

@@ -9,10 +9,10 @@ import pytest
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.reacting import ReceivedChange
-from hivemem_vectors.decisions.hearing import told_by
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.reactions.memories import memories_reaction
-from hivemem_vectors.reactions.sessions import Following
+from hivemem_vectors.pipeline.decisions.changes import told_by
+from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.reactions.memories import memories_reaction
+from hivemem_vectors.pipeline.reactions.sessions import Following
 
 from .bench import Bench, change, memory
 from .told import received

@@ -16,13 +16,13 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.waiting import Behind
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.ports import Schema, VectorStore
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.recall.endpoints.waiting import Behind
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
 
 from .meaning import DIMENSION, MODEL
 from .shelf import Desk, MemoryAgent, Shelf

@@ -11,20 +11,20 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import RECALL, VECTORS
 from hivemem_contracts.vectors.replies import RecallAnswer
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_testing import agent
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.decisions.points import points_of
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.recalling import Recalling, bind
-from hivemem_vectors.endpoints.waiting import Behind
-from hivemem_vectors.entities.items import ITEM, PENDING, STALE, SYNCED, Item
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror, packed
-from hivemem_vectors.ports import Embedder, VectorStore
+from hivemem_vectors.embedders.ports import Embedder
+from hivemem_vectors.pipeline.decisions.changes import Told, told_of_memory
+from hivemem_vectors.pipeline.decisions.points import points_of
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, PENDING, STALE, SYNCED, Item, Mirror, packed
+from hivemem_vectors.recall.endpoints.recall import Recalling, bind
+from hivemem_vectors.recall.endpoints.waiting import Behind
+from hivemem_vectors.stores.ports import VectorStore
+from hivemem_vectors.upkeep.endpoints.collections import Collections
 
 from .meaning import MODEL, MeaningEmbedder, embedding_of
 

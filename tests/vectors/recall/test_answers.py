@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.limits import REPLY_BYTES
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.tokens import estimated_tokens
+from hivemem_runtime.tokens import estimated_tokens
+from hivemem_vectors.pipeline.decisions.changes import told_of_memory
 
 from .shelf import Body, Shelf, keys
 

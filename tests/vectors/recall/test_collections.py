@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.ports import Schema
+from hivemem_vectors.pipeline.decisions.changes import told_of_memory
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.stores.ports import Schema
 
 from .meaning import DIMENSION, MODEL
 from .shelf import Shelf, keys

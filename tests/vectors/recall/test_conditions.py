@@ -1,7 +1,7 @@
 """What of a filter the store is asked, and what is left to the last word."""
 
-from hivemem_vectors.decisions.filtering import Wanted
-from hivemem_vectors.ports import Between, Equal
+from hivemem_vectors.recall.decisions.filters import Wanted
+from hivemem_vectors.stores.ports import Between, Equal
 
 
 def test_times_past_what_the_store_compares_exactly_are_left_to_the_last_word() -> None:

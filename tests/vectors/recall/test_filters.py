@@ -8,10 +8,9 @@ import pytest
 
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.vectors.requests import Recall
-from hivemem_vectors.decisions.filtering import Wanted
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.entities.items import ITEM, named
-from hivemem_vectors.entities.mirrors import MIRROR
+from hivemem_vectors.pipeline.decisions.changes import told_of_memory
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, named
+from hivemem_vectors.recall.decisions.filters import Wanted
 
 from .shelf import Body, Shelf
 

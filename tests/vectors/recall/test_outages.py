@@ -18,19 +18,21 @@ from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.servers import packaged_nats, packaged_qdrant
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints import hydrating, index, recalling
-from hivemem_vectors.endpoints import mirrored as mirrored_endpoint
-from hivemem_vectors.endpoints.memories import Memories
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import SYNCED, Item
-from hivemem_vectors.ports import Schema, VectorStore
+from hivemem_vectors.pipeline.decisions.changes import told_of_memory
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.entities import SYNCED, Item
+from hivemem_vectors.recall.endpoints import hydrate as hydrating
+from hivemem_vectors.recall.endpoints import index
+from hivemem_vectors.recall.endpoints import mirror as mirrored_endpoint
+from hivemem_vectors.recall.endpoints import recall as recalling
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
 
 from .meaning import DIMENSION, MODEL
 from .shelf import CHUNK_BETWEEN, NAMESPACE, Body, Shelf, keys, mirrored

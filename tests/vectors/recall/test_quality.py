@@ -15,19 +15,19 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.adapters.embedders.offline.wordpieces import WordPieces
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.waiting import Behind
+from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.embedders.offline.model import WordPieces
+from hivemem_vectors.pipeline.decisions.changes import told_of_memory
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.recall.endpoints.waiting import Behind
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.upkeep.endpoints.collections import Collections
 
 from .shelf import NAMESPACE, Desk, MemoryAgent, Shelf
 

@@ -6,10 +6,9 @@ import pytest
 
 from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.decisions.points import point_name
-from hivemem_vectors.entities.items import PENDING, SYNCED, Item, event_place
-from hivemem_vectors.entities.mirrors import Mirror
+from hivemem_vectors.pipeline.decisions.changes import Told, told_of_memory
+from hivemem_vectors.pipeline.decisions.points import point_name
+from hivemem_vectors.pipeline.entities import PENDING, SYNCED, Item, Mirror, event_place
 
 from .shelf import NAMESPACE, Body, Shelf, keys, mirrored
 

@@ -19,6 +19,7 @@ from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.publisher import Publisher
 from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
@@ -27,20 +28,19 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.endpoints import waiting
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.endpoints.waiting import Behind
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import FAILED, Item
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_vectors.pipeline.decisions.changes import Told
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.entities import FAILED, Item
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.recall.endpoints import waiting
+from hivemem_vectors.recall.endpoints.waiting import Behind
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.upkeep.reactions.retry import Retrying
 
 from .meaning import MeaningEmbedder
 from .shelf import NAMESPACE, Body, Desk, MemoryAgent, Shelf, keys, mirrored

@@ -22,12 +22,12 @@ from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.endpoints.catching_up import MEMORIES
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.waiting import Behind
 from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, SYNCED, Item
+from hivemem_vectors.pipeline.endpoints.feed import Backlog
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
+from hivemem_vectors.recall.endpoints.index_lag import MEMORIES
+from hivemem_vectors.recall.endpoints.waiting import Behind
 
 from .shelf import NAMESPACE
 

@@ -12,10 +12,9 @@ import pytest
 
 from hivemem_testing.contract import Address, Server
 from hivemem_testing.servers import packaged_qdrant
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.adapters.qdrant.store import GRPC_PORT
-from hivemem_vectors.ports import VectorStore
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import VectorStore
+from hivemem_vectors.stores.qdrant.store import GRPC_PORT, QdrantVectors
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hivemem_vectors.ports import Between, Condition, Equal, Filter, Point, Schema, Value, Vector, VectorStore
+from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, Point, Schema, Value, Vector, VectorStore
 
 DIMENSION: Final = 8
 MODEL: Final = "test-model"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, NotFound
-from hivemem_vectors.ports import Filter, Schema, VectorStore
+from hivemem_vectors.stores.ports import Filter, Schema, VectorStore
 
 from .points import DIMENSION, MODEL, SCHEMA, TENANT, many, point, vector
 

@@ -15,11 +15,11 @@ from qdrant_edge import EdgeShard
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors, generations, shards
-from hivemem_vectors.adapters.edge.collection import AT_MOST, QUIET_SECONDS, Collection
-from hivemem_vectors.adapters.edge.frames import Frame
-from hivemem_vectors.adapters.edge.wire import points_frame
-from hivemem_vectors.ports import Filter, Point, Schema
+from hivemem_vectors.stores.edge import generations, shards
+from hivemem_vectors.stores.edge.collection import AT_MOST, QUIET_SECONDS, Collection
+from hivemem_vectors.stores.edge.frames import Frame, points_frame
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Filter, Point, Schema
 
 from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, random_vectors, vector
 

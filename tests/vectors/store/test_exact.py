@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.ports import Between, Condition, Equal, Filter, OneOf, Point, Value, VectorStore
+from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, OneOf, Point, Value, VectorStore
 
 from .points import DIMENSION, SCHEMA, TOLERANCE, Words, by_words, cosine, lets_pass
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.ports import Filter, Point, VectorStore
+from hivemem_vectors.stores.ports import Filter, Point, VectorStore
 
 from .backends import Mortal
 from .points import SCHEMA, TENANT, Words, everything, many, vector

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_vectors.ports import (
+from hivemem_vectors.stores.ports import (
     FEWEST_SCORED,
     POINTS_PER_CALL,
     Between,

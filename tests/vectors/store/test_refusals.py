@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hivemem_contracts.errors import HiveError, InvalidRequest, Unavailable
-from hivemem_vectors.ports import (
+from hivemem_vectors.stores.ports import (
     CONDITIONS_PER_FILTER,
     POINTS_PER_CALL,
     Between,

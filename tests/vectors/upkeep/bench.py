@@ -4,26 +4,26 @@ import time
 from typing import Any, Final
 
 from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.decisions.points import names_of
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.decisions.storing import point_name as vector_point_name
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.sweeping import Sweeping
-from hivemem_vectors.endpoints.swept_items import SweptItems
-from hivemem_vectors.endpoints.swept_memories import SweptMemories
-from hivemem_vectors.endpoints.swept_vectors import SweptVectors
-from hivemem_vectors.entities.items import ITEM, Item
-from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, within_collection
-from hivemem_vectors.ports import Filter, Point, StoredPoint, VectorStore
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.own.decisions import point_name as vector_point_name
+from hivemem_vectors.own.endpoints.sync import Settling
+from hivemem_vectors.own.entities import PROGRESS, VECTOR, within_collection
+from hivemem_vectors.pipeline.decisions.changes import Told
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.decisions.points import names_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.entities import ITEM, Item
+from hivemem_vectors.stores.ports import Filter, Point, StoredPoint, VectorStore
+from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.upkeep.endpoints.item_sweep import SweptItems
+from hivemem_vectors.upkeep.endpoints.memory_sweep import SweptMemories
+from hivemem_vectors.upkeep.endpoints.sweep import Sweeping
+from hivemem_vectors.upkeep.endpoints.vector_sweep import SweptVectors
 
 from ..given.hive import Own
 from ..tiny_embedder import DIMENSION, TinyEmbedder, row_of

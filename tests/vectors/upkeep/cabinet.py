@@ -8,8 +8,8 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import covers, format_microseconds
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.ledger.places import namespace_and_key, place_of
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.endpoints.memories import Memories, Name
+from hivemem_vectors.pipeline.decisions.changes import Told, told_of_memory
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories, Name
 
 TENANT: Final = "acme"
 NAMESPACE: Final = "user:alice"

@@ -8,10 +8,10 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.entities.items import event_place
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.reactions.confirming import Confirming
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.entities import event_place
+from hivemem_vectors.upkeep.entities import REMOVAL, Removal
+from hivemem_vectors.upkeep.reactions.confirm_erasures import Confirming
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench

@@ -11,10 +11,10 @@ from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.service import Call, Service
-from hivemem_vectors.decisions.hearing import told_of_event
-from hivemem_vectors.endpoints import status
-from hivemem_vectors.endpoints.status import Status
-from hivemem_vectors.entities.sessions import FOLLOWED, Followed
+from hivemem_vectors.pipeline.decisions.changes import told_of_event
+from hivemem_vectors.pipeline.entities import FOLLOWED, Followed
+from hivemem_vectors.upkeep.endpoints import status
+from hivemem_vectors.upkeep.endpoints.status import Status
 
 from ..tiny_embedder import DIMENSION
 from ..wayward import WaywardStore

@@ -10,12 +10,11 @@ from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.vectors.replies import SweepPage
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.storing import physical, physical_schema
-from hivemem_vectors.endpoints import collections
-from hivemem_vectors.entities.stores import EVERYBODY
-from hivemem_vectors.entities.sweeps import SWEEP, Sweep
-from hivemem_vectors.reactions import sweeper
-from hivemem_vectors.reactions.sweeper import Sweeper
+from hivemem_vectors.own.decisions import physical, physical_schema
+from hivemem_vectors.upkeep.endpoints import collections
+from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
+from hivemem_vectors.upkeep.reactions import sweeper
+from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
 
 from .bench import COLLECTION, Bench
 from .cabinet import TENANT

@@ -8,10 +8,10 @@ import pytest
 
 from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.decisions.points import names_of
-from hivemem_vectors.decisions.sweeping import Tally
-from hivemem_vectors.endpoints.swept_items import SweptItems
+from hivemem_vectors.pipeline.decisions.changes import Told
+from hivemem_vectors.pipeline.decisions.points import names_of
+from hivemem_vectors.upkeep.decisions import Tally
+from hivemem_vectors.upkeep.endpoints.item_sweep import SweptItems
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench

@@ -16,6 +16,7 @@ from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Ledger, Write
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_runtime.worker import Worker
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
@@ -23,12 +24,11 @@ from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors import worker as vectors_worker
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.entities.items import ITEM, Item
-from hivemem_vectors.entities.removals import REMOVAL
-from hivemem_vectors.ports import Equal, Filter, Point
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.endpoints.feed import Backlog
+from hivemem_vectors.pipeline.entities import ITEM, Item
+from hivemem_vectors.stores.ports import Equal, Filter, Point
+from hivemem_vectors.upkeep.entities import REMOVAL
 from hivemem_vectors.worker import Model, VectorsSettings
 
 from ..tiny_embedder import TinyEmbedder, row_of

@@ -1,0 +1,1 @@
+"""The operations on users' own vectors, and their way into the index."""

@@ -1,0 +1,132 @@
+"""Waiting until the index has what was written: a recall may ask for that, within a time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from hivemem_contracts.errors import Overloaded
+from hivemem_contracts.limits import RECALL_WAIT_DEFAULT_MS
+from hivemem_contracts.vectors.requests import Recall
+from hivemem_runtime.background import Background
+from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.ledger.places import below
+from hivemem_runtime.ledger.port import Committed, Ledger
+from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.entities import ITEM
+from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, CatchingUp, Waiter
+
+RECALLS_WAITING: Final = 256
+OFTEN_FOR: Final = 16
+"""Where more than so many wait, each of them looks less often."""
+
+ITEMS_LOOKED_AT: Final = 1_000
+RETRY_AFTER_MS: Final = 250
+
+
+class Behind(Background):
+    """Who waits in this worker for the index to catch up; up to `limit` recalls may."""
+
+    def __init__(self, ledger: Ledger, memories: Memories, *, limit: int = RECALLS_WAITING) -> None:
+        self._ledger = ledger
+        self._catching_up = CatchingUp(ledger, memories)
+        self._limit = limit
+        self._waiters: dict[str, set[Waiter]] = {}
+        self.waiting = 0
+        """How many recalls wait."""
+        self._leaving = False
+        ledger.on_commit(self._committed)
+
+    async def start(self, client: Client) -> None:
+        self._catching_up.start(client)
+        self._leaving = False
+
+    async def stop(self) -> None:
+        self.leave()
+        self._catching_up.stop()
+
+    def leave(self) -> None:
+        """Everybody goes on with what there is."""
+        self._leaving = True
+        now = asyncio.get_running_loop().time()
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.limit.expired():
+                    waiter.limit.reschedule(now)
+
+    async def waited(self, tenant: str, body: Recall) -> bool:
+        """Whether the index has what the recall wants it to have: once it does, or when the time is over."""
+        wait_ms = RECALL_WAIT_DEFAULT_MS if body.wait_ms is None else body.wait_ms
+        until = asyncio.get_running_loop().time() + wait_ms / 1_000
+        prefix = body.namespace_prefix
+        if body.min_version is not None and not await self.found(tenant, prefix, body.min_version, until):
+            return False
+        return not body.wait_ms or await self.caught_up(tenant, prefix, until)
+
+    async def found(self, tenant: str, prefix: str | None, version: int, until: float) -> bool:
+        """Whether something below the prefix is indexed at the version or a later one. Where there is too much to look
+        at, whether everything is that was written before."""
+        low, high = (None, None) if prefix is None else below(prefix)
+        newest = await self._newest(tenant, low, high)
+        if newest is not None and newest >= version:
+            return True
+        return await self._within(tenant, prefix, until, lambda waiter: self._found(waiter, version))
+
+    async def caught_up(self, tenant: str, prefix: str | None, until: float) -> bool:
+        """Whether everything below the prefix is indexed that was acknowledged before."""
+        return await self._within(tenant, prefix, until, self._catching_up.all_indexed)
+
+    async def _within(
+        self, tenant: str, prefix: str | None, until: float, work: Callable[[Waiter], Awaitable[bool]]
+    ) -> bool:
+        if self._leaving:
+            return False
+        if self.waiting >= self._limit:
+            detail = f"{self._limit} recalls wait for the index"
+            raise Overloaded(detail, limit=self._limit, retry_after_ms=RETRY_AFTER_MS)
+        self.waiting += 1
+        try:
+            async with asyncio.timeout_at(until) as limit, self._registered(Waiter(tenant, prefix, limit)) as waiter:
+                waiter.longest_pause_seconds = LONGEST_PAUSE_SECONDS * max(1.0, self.waiting / OFTEN_FOR)
+                return await work(waiter)
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+
+    @asynccontextmanager
+    async def _registered(self, waiter: Waiter) -> AsyncGenerator[Waiter]:
+        waiters = self._waiters.setdefault(waiter.tenant, set())
+        waiters.add(waiter)
+        try:
+            yield waiter
+        finally:
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiters[waiter.tenant]
+
+    def _committed(self, records: Sequence[Committed]) -> None:
+        if not self._waiters:
+            return
+        for record in records:
+            if record.entity is ITEM and not record.erased:
+                for waiter in self._waiters.get(record.stamp.tenant, ()):
+                    waiter.committed(record.stamp.id, record.head)
+
+    async def _found(self, waiter: Waiter, version: int) -> bool:
+        while waiter.indexed < version:
+            newest = await self._newest(waiter.tenant, waiter.low, waiter.high)
+            if newest is None:
+                return await self._catching_up.all_indexed(waiter)
+            if newest >= version:
+                break
+            await waiter.pause()
+        return True
+
+    async def _newest(self, tenant: str, low: str | None, high: str | None) -> int | None:
+        """The newest version that is indexed there; None where there is too much to look at."""
+        page = await self._ledger.covered(ITEM, tenant, "all", equals={}, low=low, high=high, limit=ITEMS_LOOKED_AT)
+        if page.cursor is not None:
+            return None
+        versions = [item.values["indexed"] for item in page.items]
+        return max([version for version in versions if isinstance(version, int)], default=0)

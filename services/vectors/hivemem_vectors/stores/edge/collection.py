@@ -1,0 +1,125 @@
+"""A collection that is open in the process of the engine."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from qdrant_edge import EdgeShard
+
+from hivemem_vectors.stores.edge import generations, shards
+from hivemem_vectors.stores.edge.building import Building, Stage
+from hivemem_vectors.stores.edge.frames import Frame
+
+GROWTH: Final = 0.2
+"""Of a large collection, this share changes before its graphs are built anew."""
+
+QUIET_SECONDS: Final = 2.0
+"""While many changes come, one after the other, they need the processor more than the graphs do."""
+
+AT_MOST: Final = 10
+"""Times as many changes as are enough are not waited for: what is in no graph is compared one by one."""
+
+
+class Collection:
+    """Changes go to the current generation. While the next one is built they are kept, and made to it, one between two
+    frames, once it is there; then it becomes the current one."""
+
+    def __init__(self, folder: Path, optimize_after: int, tell: Callable[[Building, Stage], None]) -> None:
+        self._folder = folder
+        self._optimize_after = optimize_after
+        self._tell = tell
+        self.about = generations.about(folder)
+        self._current = generations.current(folder)
+        generations.remove_others(folder, self._current.generation)
+        self.shard = EdgeShard.load(str(generations.generation(folder, self._current.generation)))
+        self._changed = max(0, shards.count(self.shard, None) - self._current.optimized)
+        """Since the files were copied that the graphs were built in: what came after that is in none."""
+        self._changed_at = time.monotonic()
+        self._copied = 0
+        self._building: Building | None = None
+        self._next: EdgeShard | None = None
+
+    @property
+    def optimized(self) -> int:
+        return self._current.optimized
+
+    @property
+    def catching_up(self) -> bool:
+        return self._next is not None
+
+    def change(self, frame: Frame) -> bool:
+        """Make a change; False where it is held back until the files are copied."""
+        building = self._building
+        if building is not None and building.stage is Stage.COPYING:
+            building.held.append(frame)
+            return False
+        shards.apply(self.shard, frame.fields, frame.data)
+        self._changed += len(frame.fields.get("numbers", [0]))
+        self._changed_at = time.monotonic()
+        if building is not None and not building.note(frame):
+            self._give_up()
+        return True
+
+    @property
+    def builds_at(self) -> float | None:
+        """When its graphs are to be built, on the monotonic clock; None where they are, or enough of them were."""
+        enough = max(self._optimize_after, GROWTH * self._current.optimized)
+        if self._building is not None or self._changed < enough:
+            return None
+        is_much = self._changed >= max(self._optimize_after * AT_MOST, enough)
+        return self._changed_at if is_much else self._changed_at + QUIET_SECONDS
+
+    def build(self) -> None:
+        """Begin with it, beside everything else."""
+        self._changed, self._copied = 0, shards.count(self.shard, None)
+        number = self._current.generation
+        source = generations.generation(self._folder, number)
+        self._building = Building(source, generations.generation(self._folder, number + 1), self._tell)
+
+    def turn(self, building: Building, stage: Stage) -> list[Frame]:
+        """The building has come to a stage; returns the changes that were held back."""
+        if building is not self._building:
+            return []
+        building.stage = stage
+        held, building.held = building.held, []
+        if stage is Stage.BUILT:
+            self._next = EdgeShard.load(str(building.target))
+        elif stage is Stage.FAILED:
+            self._give_up()
+        return held
+
+    def catch_up(self) -> None:
+        """One of the changes that the next generation lacks; with the last one it becomes the current one."""
+        building, following = self._building, self._next
+        if building is None or following is None:
+            return
+        if building.log:
+            frame = building.log.popleft()
+            shards.apply(following, frame.fields, frame.data)
+        if not building.log:
+            self._replace(following)
+
+    def close(self) -> None:
+        if self._building is not None:
+            self._give_up()
+        self.shard.flush()
+        self.shard.close()
+
+    def _give_up(self) -> None:
+        """Changes are counted anew, so that it is not tried again at once."""
+        assert self._building is not None, "it is called while something is built"
+        building, self._building, self._changed = self._building, None, 0
+        building.end()
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+        shutil.rmtree(building.target, ignore_errors=True)
+
+    def _replace(self, following: EdgeShard) -> None:
+        self._current = generations.Current(self._current.generation + 1, self._copied)
+        generations.set_current(self._folder, self._current)
+        self.shard.close()
+        self.shard, self._next, self._building = following, None, None
+        generations.remove_others(self._folder, self._current.generation)

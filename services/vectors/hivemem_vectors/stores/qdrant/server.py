@@ -1,0 +1,117 @@
+"""A server's collections and errors in the terms of the port."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Literal, TypeAlias
+
+import grpc
+from grpc.aio import AioRpcError
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+
+from hivemem_contracts.errors import AlreadyExists, HiveError, Internal, InvalidRequest, NotFound, Unavailable
+from hivemem_vectors.stores.arguments import TENANT
+from hivemem_vectors.stores.ports import FieldKind, Schema
+from hivemem_vectors.stores.sides import DENSE, SPARSE
+
+Quantization: TypeAlias = Literal["none", "scalar"]
+
+_MODEL: Final = "hivemem_model"
+_GLOBAL_LINKS: Final = 0
+_TENANT_LINKS: Final = 16
+_BUILD_CANDIDATES: Final = 128
+_KINDS: Final[dict[FieldKind, models.PayloadSchemaType]] = {
+    "keyword": models.PayloadSchemaType.KEYWORD,
+    "integer": models.PayloadSchemaType.INTEGER,
+    "float": models.PayloadSchemaType.FLOAT,
+}
+
+
+async def create(client: AsyncQdrantClient, collection: str, schema: Schema, quantization: Quantization) -> None:
+    scalar = models.ScalarQuantization(
+        scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+    )
+    await client.create_collection(
+        collection,
+        vectors_config={DENSE: models.VectorParams(size=schema.dimension, distance=models.Distance.COSINE)},
+        sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        hnsw_config=models.HnswConfigDiff(m=_GLOBAL_LINKS, payload_m=_TENANT_LINKS, ef_construct=_BUILD_CANDIDATES),
+        quantization_config=scalar if quantization == "scalar" else None,
+        metadata={_MODEL: schema.model},
+    )
+
+
+async def create_indexes(
+    client: AsyncQdrantClient, collection: str, info: models.CollectionInfo, schema: Schema
+) -> None:
+    """Those that are missing."""
+    if TENANT not in info.payload_schema:
+        params = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        await client.create_payload_index(collection, TENANT, params)
+    for name, kind in schema.fields.items():
+        if name not in info.payload_schema:
+            await client.create_payload_index(collection, name, _KINDS[kind])
+
+
+def schema_of(collection: str, info: models.CollectionInfo) -> Schema:
+    vectors, model = info.config.params.vectors, (info.config.metadata or {}).get(_MODEL)
+    dense = vectors.get(DENSE) if isinstance(vectors, dict) else None
+    if dense is None or not isinstance(model, str):
+        raise InvalidRequest(f"the collection {collection} of the vector store is none of Hivemem", field="collection")
+    kinds: dict[str, FieldKind] = {known: kind for kind, known in _KINDS.items()}
+    fields: dict[str, FieldKind] = {
+        name: kinds[index.data_type]
+        for name, index in info.payload_schema.items()
+        if name != TENANT and index.data_type in kinds
+    }
+    return Schema(dense.size, model, fields)
+
+
+RETRY_AFTER_MS: Final = 1_000
+
+_NOT_NOW: Final = (
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAVAILABLE,
+)
+_SET_UP: Final = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+_FULL: Final = "No space left on device"
+
+
+def unavailable(detail: str) -> Unavailable:
+    return Unavailable(detail, retry_after_ms=RETRY_AFTER_MS)
+
+
+@contextmanager
+def translated(collection: str = "") -> Generator[None]:
+    """Turn what the client raises inside into the port's errors. Addresses of the server stay out of the text."""
+    try:
+        yield
+    except AioRpcError as error:
+        raise _meaning(error, collection) from error
+    except ResourceExhaustedResponse as error:
+        raise Unavailable(
+            "the vector store takes no more at once", retry_after_ms=error.retry_after_s * 1_000
+        ) from error
+    except AttributeError as error:
+        # Seen once in tens of thousands of calls: gRPC gave the client no answer and no error either.
+        if not str(error).startswith("'NoneType'"):
+            raise
+        raise unavailable("an answer of the vector store was lost") from error
+
+
+def _meaning(error: AioRpcError, collection: str) -> HiveError:
+    code, detail = error.code(), error.details() or ""
+    if code is grpc.StatusCode.NOT_FOUND:
+        return NotFound(f"there is no collection {collection}", collection=collection)
+    if code is grpc.StatusCode.ALREADY_EXISTS:
+        return AlreadyExists(f"there is a collection {collection}", collection=collection)
+    if code in _NOT_NOW or _FULL in detail:
+        return unavailable(f"the vector store cannot be reached or cannot do this now: {code.name}")
+    if code in _SET_UP:
+        return unavailable(f"the vector store cannot be used as it is set up: {code.name}")
+    if code is grpc.StatusCode.INVALID_ARGUMENT:
+        return InvalidRequest(f"the vector store refused: {detail}", field="collection", collection=collection)
+    return Internal(f"the vector store failed with {code.name}: {detail}")

@@ -1,0 +1,140 @@
+"""The regular sweep of all tenants; and at once, of what was in a collection that was lost."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from hivemem_contracts.errors import HiveError, InvalidRequest, RevisionConflict
+from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.background import Timer
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.port import Decide, Ledger, Outcome, system_write
+from hivemem_vectors.own.entities import PROGRESS
+from hivemem_vectors.pipeline.entities import ITEM
+from hivemem_vectors.upkeep.decisions import Tally, claim, get_on, is_due, want
+from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.upkeep.endpoints.sweep import ITEMS, VECTORS
+from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
+
+log = structlog.get_logger("hivemem.vectors")
+
+SECONDS: Final = 10.0
+TENANTS_AT_ONCE: Final = 100
+REST: Final = 4.0
+"""It rests so many times as long as it worked: what agents ask for comes first."""
+LONGEST_REST_SECONDS: Final = 5.0
+
+
+class Parts(Protocol):
+    """A sweep, part by part."""
+
+    def begin_at(self, tenant: str, phase: str) -> str: ...
+
+    async def part(self, tenant: str, cursor: str | None, dry_run: bool) -> SweepPage: ...
+
+
+class Sweeper(Timer):
+    """One worker at a time is at a tenant; which one stands in the ledger, with how far it got. `collection` is the
+    one of the items."""
+
+    def __init__(
+        self, ledger: Ledger, sweeping: Parts, collections: Collections, *, collection: str, sweep_seconds: float
+    ) -> None:
+        super().__init__("sweeper", (self.step,), SECONDS)
+        self._ledger = ledger
+        self._sweeping = sweeping
+        self._collection = collection
+        self._every = int(sweep_seconds * 1_000_000)
+        self.worker = new_id()
+        self._collections = collections
+        collections.on_lost(self.wake)
+
+    async def step(self) -> None:
+        tenants = sorted({*await self._ledger.tenants(ITEM), *await self._ledger.tenants(PROGRESS)})
+        await self._tell(tenants)
+        for tenant in await self._due(tenants):
+            if self.stopping:
+                return
+            try:
+                await self._sweep(tenant)
+            except HiveError as error:
+                log.warning("a sweep is put off", tenant=tenant, error=str(error))
+
+    async def _tell(self, tenants: Sequence[str]) -> None:
+        """All workers, that all tenants have lost what they had in a collection."""
+        lost = await self._collections.lost()
+        if not lost:
+            return
+        for start in range(0, len(tenants), TENANTS_AT_ONCE):
+            some = tenants[start : start + TENANTS_AT_ONCE]
+            await self._commit(some, _telling(some, lost))
+        await self._collections.noted(lost)
+
+    async def _due(self, tenants: Sequence[str]) -> list[str]:
+        due: list[str] = []
+        for start in range(0, len(tenants), TENANTS_AT_ONCE):
+            some = tenants[start : start + TENANTS_AT_ONCE]
+            heads = await self._ledger.heads(SWEEP, EVERYBODY, some)
+            now = now_microseconds()
+            found = {tenant: head.value for tenant, head in heads.items()}
+            due += [tenant for tenant in some if is_due(found.get(tenant), self.worker, now, self._every)]
+        return due
+
+    async def _sweep(self, tenant: str) -> None:
+        """All of it, or until it cannot go on. The next step does, here or at another worker."""
+        sweep = await self._claim(tenant)
+        if sweep is None or not sweep.running:
+            return
+        cursor = sweep.cursor
+        whole = Tally()
+        while not self.stopping:
+            began = time.monotonic()
+            page = await self._part(tenant, cursor)
+            whole.add(Tally(page.checked, page.missing, page.left_over))
+            cursor = page.cursor
+            try:
+                await self._commit([tenant], _getting_on(tenant, self.worker, cursor))
+            except RevisionConflict:
+                return
+            if cursor is None:
+                break
+            if not sweep.lost:
+                await asyncio.sleep(min(REST * (time.monotonic() - began), LONGEST_REST_SECONDS))
+        if whole.missing or whole.left_over:
+            log.info("a sweep has repaired the index", tenant=tenant, missing=whole.missing, left_over=whole.left_over)
+
+    async def _part(self, tenant: str, cursor: str | None) -> SweepPage:
+        try:
+            return await self._sweeping.part(tenant, cursor, False)
+        except InvalidRequest as error:
+            if error.context.get("field") != "cursor":
+                raise
+            # Another release began it.
+            return await self._sweeping.part(tenant, None, False)
+
+    async def _claim(self, tenant: str) -> Sweep | None:
+        def begin_at(lost: Sequence[str]) -> str:
+            return self._sweeping.begin_at(tenant, ITEMS if self._collection in lost else VECTORS)
+
+        outcome = await self._commit(
+            [tenant],
+            lambda heads, now: claim(heads, tenant, self.worker, now, every=self._every, begin_at=begin_at),
+        )
+        found: Sweep | None = outcome.record
+        return found
+
+    async def _commit(self, tenants: Sequence[str], decide: Decide) -> Outcome:
+        reads = [(SWEEP, tenant) for tenant in tenants]
+        return await self._ledger.commit(system_write(EVERYBODY, SWEEP, tenants[0], decide, reads))
+
+
+def _telling(tenants: Sequence[str], lost: Sequence[str]) -> Decide:
+    return lambda heads, now: want(heads, tenants, lost)
+
+
+def _getting_on(tenant: str, worker: str, cursor: str | None) -> Decide:
+    return lambda heads, now: get_on(heads, tenant, worker, cursor, now)
