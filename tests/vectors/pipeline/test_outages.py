@@ -108,7 +108,7 @@ async def test_embeddings_outlive_a_store_that_is_down(
     await bench.index(put("old", 1, "older text"))
     embedded = len(bench.embedder.embedded)
     with monkeypatch.context() as broken:
-        broken.setattr("hivemem_vectors.adapters.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
+        broken.setattr("hivemem_vectors.stores.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
         assert edge.pid is not None
         os.kill(edge.pid, signal.SIGKILL)
         text = long_text(500, 1)
@@ -135,7 +135,7 @@ async def test_what_is_deleted_while_the_store_is_down_is_removed_later(
     bench = mortal_bench
     await bench.index(put("a", 1, "secret"), put("b", 1, "secret"), put("c", 1, "secret"))
     with monkeypatch.context() as broken:
-        broken.setattr("hivemem_vectors.adapters.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
+        broken.setattr("hivemem_vectors.stores.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
         assert edge.pid is not None
         os.kill(edge.pid, signal.SIGKILL)
         await bench.index(erased("a", 2, "r1"), erased("b", 2, "r1"), deleted("c", 2))

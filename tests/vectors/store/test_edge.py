@@ -83,7 +83,7 @@ async def test_the_engine_ends_with_a_process_that_is_killed(tmp_path: Path) -> 
 
 
 async def test_a_stopped_engine_holds_up_nobody_for_ever(store: EdgeVectors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hivemem_vectors.adapters.edge.process.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("hivemem_vectors.stores.edge.process.CALL_SECONDS", 0.3)
     await store.check()
     stuck = store.pid
     assert stuck is not None
