@@ -4,7 +4,18 @@ import asyncio
 from collections.abc import Sequence
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.stores.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, VectorStore
+from hivemem_vectors.stores.ports import (
+    POINTS_PER_CALL,
+    Ability,
+    Filter,
+    Hit,
+    Point,
+    PointPage,
+    Schema,
+    Sparse,
+    Vector,
+    VectorStore,
+)
 
 
 class WaywardStore:
@@ -44,21 +55,35 @@ class WaywardStore:
         self.upserted += len(points)
         await store.upsert(collection, points)
 
-    async def search(
+    @property
+    def words(self) -> Ability:
+        return self.store.words
+
+    async def nearest(
         self,
         collection: str,
         where: Filter,
+        dense: Vector,
         *,
-        dense: Dense = None,
-        sparse: Sparse | None = None,
         limit: int,
-        exact: bool = False,
+        among: Sequence[str] = (),
         values: Sequence[str] | None = None,
     ) -> list[Hit]:
-        store = await self._go("search")
-        return await store.search(
-            collection, where, dense=dense, sparse=sparse, limit=limit, exact=exact, values=values
-        )
+        store = await self._go("nearest")
+        return await store.nearest(collection, where, dense, limit=limit, among=among, values=values)
+
+    async def by_words(
+        self,
+        collection: str,
+        where: Filter,
+        sparse: Sparse,
+        *,
+        limit: int,
+        keys_only: bool = False,
+        values: Sequence[str] | None = None,
+    ) -> list[Hit]:
+        store = await self._go("by_words")
+        return await store.by_words(collection, where, sparse, limit=limit, keys_only=keys_only, values=values)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await (await self._go("delete")).delete(collection, tenant, ids)
@@ -68,7 +93,7 @@ class WaywardStore:
 
     async def scroll(
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
-    ) -> Page:
+    ) -> PointPage:
         return await (await self._go("scroll")).scroll(collection, where, after=after, limit=limit)
 
     async def count(self, collection: str, where: Filter | None = None) -> int:

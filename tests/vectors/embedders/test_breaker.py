@@ -3,27 +3,27 @@ import asyncio
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_runtime.circuit_breaker import Breaker
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_vectors.embedders.guard import GuardedEmbedder
 
 from .counting import Clock, ScriptedEmbedder
 
 
-def breaker(clock: Clock) -> Breaker:
-    return Breaker("the model", clock, failures=3, first_wait_seconds=1, longest_wait_seconds=8)
+def breaker(clock: Clock) -> CircuitBreaker:
+    return CircuitBreaker("the model", clock, failures=3, first_wait_seconds=1, longest_wait_seconds=8)
 
 
-def state(breaker: Breaker) -> str:
+def state(breaker: CircuitBreaker) -> str:
     return breaker.state  # in a call of its own: the checkers take a property for what it was before
 
 
-def fail(breaker: Breaker, times: int = 1, retry_after_ms: int = 0) -> None:
+def fail(breaker: CircuitBreaker, times: int = 1, retry_after_ms: int = 0) -> None:
     for _ in range(times):
         with pytest.raises(Unavailable, match="no answer"), breaker.guard():
             raise Unavailable("no answer", retry_after_ms=retry_after_ms)
 
 
-def succeed(breaker: Breaker) -> None:
+def succeed(breaker: CircuitBreaker) -> None:
     with breaker.guard():
         pass
 

@@ -1,9 +1,12 @@
 """fastembed on a folder made of the packaged model: no hub is asked."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import fastembed
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -18,6 +21,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
+@contextmanager
+def models_in(folder: Path) -> Iterator[None]:
+    """Loads models from a folder in place of the hub."""
+    with pytest.MonkeyPatch.context() as patched:
+        local = partial(fastembed.TextEmbedding, specific_model_path=str(folder), local_files_only=True)
+        patched.setattr(fastembed, "TextEmbedding", local)
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("model")
@@ -30,8 +42,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedder(folder: Path) -> AsyncIterator[FastembedEmbedder]:
-    opened = FastembedEmbedder(MODEL, 384, folder=folder, cache=folder)
-    await opened.load()
+    opened = FastembedEmbedder(MODEL, 384, cache=folder)
+    with models_in(folder):
+        await opened.load()
     yield opened
     await opened.close()
 
@@ -56,8 +69,8 @@ async def test_no_texts_give_no_rows_and_a_blank_one_is_refused(embedder: Fastem
 
 
 async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 768, folder=folder, cache=folder)
-    with pytest.raises(InvalidRequest) as refused:
+    opened = FastembedEmbedder(MODEL, 768, cache=folder)
+    with models_in(folder), pytest.raises(InvalidRequest) as refused:
         await opened.embed(["a"])
     await opened.close()
 
@@ -65,7 +78,7 @@ async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
 
 
 async def test_a_model_that_cannot_be_loaded_is_unavailable(tmp_path: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 384, folder=tmp_path, cache=tmp_path)
-    with pytest.raises(Unavailable, match="cannot be loaded"):
+    opened = FastembedEmbedder(MODEL, 384, cache=tmp_path)
+    with models_in(tmp_path), pytest.raises(Unavailable, match="cannot be loaded"):
         await opened.embed(["a"])
     await opened.close()

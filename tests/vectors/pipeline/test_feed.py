@@ -11,10 +11,10 @@ from hivemem_contracts.subjects import Address
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.endpoints.peers import SessionService
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, event_place
 from hivemem_vectors.pipeline.reactions.memories import newest
-from hivemem_vectors.pipeline.reactions.sessions import Following, stretches
+from hivemem_vectors.pipeline.reactions.sessions import SessionFollower, stretches
 from hivemem_vectors.upkeep.entities import REMOVAL
 
 from .bench import NAMESPACE, change
@@ -161,7 +161,7 @@ async def test_the_events_of_a_deleted_session_go_and_do_not_come_back(tenant: T
 
     await eventually(all_gone, "nothing of it is found any more")
     bench = tenant.fleet.bench
-    await Following(bench.ledger, bench.indexer, Sessions(tenant.fleet.asking)).handle(told)
+    await SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking)).handle(told)
     assert await all_gone()
     assert await bench.points(tenant.name) == {}
     items = await tenant.items()
@@ -209,7 +209,7 @@ async def test_a_session_that_no_namespace_names_is_not_followed(tenant: Tenant)
 async def test_events_that_came_before_their_session_was_noted_are_read(tenant: Tenant) -> None:
     """Two workers have a batch each, and the one with the events is faster."""
     bench = tenant.fleet.bench
-    following = Following(bench.ledger, bench.indexer, Sessions(tenant.fleet.asking))
+    following = SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking))
     await tenant.sessions.begin("s1")
     for number in range(3):
         await tenant.sessions.say("s1", f"e{number}", f"text {number}")
@@ -222,7 +222,7 @@ async def test_events_that_came_before_their_session_was_noted_are_read(tenant: 
 
 async def test_a_beginning_that_comes_after_the_end_follows_nothing(tenant: Tenant) -> None:
     bench = tenant.fleet.bench
-    following = Following(bench.ledger, bench.indexer, Sessions(tenant.fleet.asking))
+    following = SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking))
     value = session_value("s1", "2020-01-01T00:00:00Z", metadata=ASKING)
     await following.handle([session_told(tenant.name, "s1", "deleted", None, version=2)])
     await following.handle([session_told(tenant.name, "s1", "created", value)])

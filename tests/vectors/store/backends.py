@@ -12,6 +12,7 @@ import pytest
 
 from hivemem_testing.contract import Address, Server
 from hivemem_testing.servers import packaged_qdrant
+from hivemem_vectors.stores.arguments import CheckedStore
 from hivemem_vectors.stores.edge.store import EdgeVectors
 from hivemem_vectors.stores.ports import VectorStore
 from hivemem_vectors.stores.qdrant.store import GRPC_PORT, QdrantVectors
@@ -33,17 +34,17 @@ def grpc_url(address: Address) -> str:
 def _edge(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     folders: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     folder = folders.mktemp("vectors") / "edge"
-    return lambda: EdgeVectors(folder)
+    return lambda: CheckedStore(EdgeVectors(folder))
 
 
 def _qdrant(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     server: Server = request.getfixturevalue("qdrant_server")
-    return lambda: QdrantVectors(grpc_url(server.address))
+    return lambda: CheckedStore(QdrantVectors(grpc_url(server.address)))
 
 
 def _quantized(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     server: Server = request.getfixturevalue("qdrant_server")
-    return lambda: QdrantVectors(grpc_url(server.address), quantization="scalar")
+    return lambda: CheckedStore(QdrantVectors(grpc_url(server.address), quantization="scalar"))
 
 
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Callable[[], VectorStore]]] = {

@@ -10,7 +10,7 @@ from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.vectors.replies import SweepPage
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.own.decisions import physical, physical_schema
+from hivemem_vectors.own.decisions import physical
 from hivemem_vectors.upkeep.endpoints import collections
 from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
 from hivemem_vectors.upkeep.reactions import sweeper
@@ -99,8 +99,7 @@ async def test_a_collection_is_incomplete_until_every_worker_knows_it_is_filled(
     regular = sweeper_of(bench, 3_600)
     await bench.remember("k1")
     await regular.step()
-    await bench.store.drop_collection(COLLECTION)
-    bench.collections.forget(COLLECTION)
+    await bench.guarded.drop_collection(COLLECTION)
     await bench.indexer.prepare()
     for each in (bench, other):
         assert await each.collections.is_incomplete(TENANT, COLLECTION)
@@ -126,7 +125,7 @@ async def test_a_clock_that_runs_hears_at_once_of_what_is_lost(bench: Bench) -> 
     await bench.store.drop_collection(COLLECTION)
     await regular.start(None)  # type: ignore[arg-type]  # it needs no connection
     try:
-        bench.collections.forget(COLLECTION)
+        await bench.guarded.drop_collection(COLLECTION)
         await bench.indexer.prepare()
 
         async def filled() -> bool:
@@ -212,7 +211,7 @@ async def test_a_collection_that_is_new_is_not_taken_for_lost(bench: Bench) -> N
     regular = sweeper_of(bench, 3_600)
     await bench.remember("k1")
     await regular.step()
-    await bench.collections.ensure(physical(7), physical_schema(7))
+    await bench.guarded.prepare(physical(7))
     assert await bench.collections.lost() == []
     await regular.step()
     assert not (await sweep_of(bench)).wanted

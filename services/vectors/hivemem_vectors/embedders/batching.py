@@ -29,7 +29,7 @@ def text_mass(text: str) -> int:
 
 
 class BatchMass:
-    """How much goes into a batch: more after a quick one, less after a slow one, within its limits."""
+    """The size of batches: it grows after a quick batch, and shrinks after a slow one."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BatchMass:
         return self._limit
 
     def took(self, mass: int, seconds: float) -> None:
-        """A batch of that mass was done after so long."""
+        """Learn from the duration of a batch of that mass."""
         if seconds > self._target_seconds:
             fitting = int(mass * self._target_seconds / seconds)
             # At most halved: one slow batch may be the machine's fault.
@@ -57,7 +57,7 @@ class BatchMass:
             self._set(int(self._limit * _GROWTH))
 
     def failed(self) -> None:
-        """A batch timed out, or was too much."""
+        """Shrink after a batch that timed out or was refused."""
         self._set(self._limit // 2)
 
     def _set(self, limit: int) -> None:
@@ -65,7 +65,7 @@ class BatchMass:
 
 
 class BatchedEmbedder:
-    """Cuts what it is given into batches, texts of about one length together, and runs a few of them side by side."""
+    """Splits texts into batches of about equal length, and runs a few batches side by side."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class BatchedEmbedder:
             self._mass.took(mass, self._clock() - began)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Where the texts of each batch stand. Each is made when it is asked for, by the limit of that moment."""
+        """Yield the positions of each batch's texts. A batch is made when it is needed, by the limit of that moment."""
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
         batch: list[int] = []
         for at in order:

@@ -21,7 +21,7 @@ def content_hash(text: str) -> bytes:
 
 
 class RecentEmbeddings:
-    """The embeddings that were asked for last, by the hash of their text, up to so many bytes."""
+    """A cache of the most recently used embeddings, by the hash of their text, bounded in bytes."""
 
     def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
         self._limit = limit_bytes
@@ -59,7 +59,7 @@ class RecentEmbeddings:
 
 
 class CachedEmbedder:
-    """Asks the embedder only for texts that are new to it, and for each of them once a call."""
+    """Calls the embedder only for texts that are not in the cache, and once for equal texts of a call."""
 
     def __init__(self, embedder: Embedder, cache: RecentEmbeddings) -> None:
         self._embedder = embedder

@@ -1,4 +1,4 @@
-"""Models that fastembed knows, from its hub or from a folder: all that is known here of that package."""
+"""Models of the hub that fastembed knows; no other module uses that package."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,15 +18,12 @@ _EmbedTexts = Callable[[Sequence[str]], Iterable[Any]]
 
 
 class FastembedEmbedder:
-    """Loads the model when it is first asked, or told to, from `folder` where one is given and else from the hub,
-    which it keeps in `cache`; runs it in a thread beside the event loop, and in another one for a text alone."""
+    """Loads the model from the hub, which keeps it in `cache`, on its first use or on `load`. It runs in a thread
+    beside the event loop, and single texts in another one."""
 
-    def __init__(
-        self, model: str, dimension: int, *, cache: Path, folder: Path | None = None, threads: int = 1
-    ) -> None:
-        """A `folder` holds the model's ONNX file, `tokenizer.json` and `tokenizer_config.json`."""
+    def __init__(self, model: str, dimension: int, *, cache: Path, threads: int = 1) -> None:
         self._model, self._dimension = model, dimension
-        self._folder, self._cache, self._model_threads = folder, cache, threads
+        self._cache, self._model_threads = cache, threads
         self._threads = ModelThreads(1)
         self._loading = Lock()
         self._loaded: _EmbedTexts | None = None
@@ -40,7 +37,7 @@ class FastembedEmbedder:
         return self._dimension
 
     async def load(self) -> None:
-        """So that the first one who asks need not wait for it."""
+        """Load the model now, so that the first call need not wait for it."""
         await self._threads.run(self._load)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
@@ -68,20 +65,15 @@ class FastembedEmbedder:
         try:
             from fastembed import TextEmbedding
 
-            place: dict[str, Any] = {}
-            if self._folder is not None:
-                place = {"specific_model_path": str(self._folder), "local_files_only": True}
             opened = TextEmbedding(
                 self._model,
                 cache_dir=str(self._cache),
                 threads=self._model_threads,
                 providers=["CPUExecutionProvider"],
-                **place,
             )
         except Exception as error:  # of many kinds: the hub, the files, the runtime
             raise Unavailable(
-                f"{self._model} cannot be loaded, which needs hivemem-vectors[fastembed] and the hub or a folder: "
-                f"{error}",
+                f"{self._model} cannot be loaded, which needs hivemem-vectors[fastembed] and the hub: {error}",
                 retry_after_ms=_LOADING_RETRY_MS,
             ) from error
         return lambda texts: opened.embed(list(texts), batch_size=TEXTS_PER_RUN)

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from hivemem_runtime.circuit_breaker import Breaker
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_vectors.embedders.ports import Embedder, Embeddings
 
 
 class GuardedEmbedder:
     """Leaves an embedder that keeps failing alone for a while."""
 
-    def __init__(self, embedder: Embedder, breaker: Breaker) -> None:
+    def __init__(self, embedder: Embedder, breaker: CircuitBreaker) -> None:
         self._embedder = embedder
         self._breaker = breaker
 

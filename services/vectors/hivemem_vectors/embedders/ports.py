@@ -20,29 +20,29 @@ Embeddings: TypeAlias = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns texts into embeddings; the same text gives the same one, as far as the model does.
+    """Turns texts into embeddings: equal texts into equal embeddings, if the model does so.
 
-    `embed` may raise `Unavailable`: a timeout, an endpoint that is down, overloaded, or set up wrongly; the texts are
-    not at fault, and the same call may succeed after `retry_after_ms`. And `InvalidRequest` for what cannot succeed:
-    its `field` is `text` for what was sent, `dimension` where the model answers with another number of numbers than
-    the embedder was made for, `embedding` where they are not finite; where one text alone is at fault, `index` says
-    which. A call gives all embeddings or none. Nothing blocks the event loop.
+    A call returns all embeddings or none, and never blocks the event loop. It raises `Unavailable` if the model or its
+    endpoint is down, overloaded or set up wrongly; the same call may succeed after `retry_after_ms`. It raises
+    `InvalidRequest` for a call that cannot succeed. The error's `field` is `text` for a refused text, `dimension` for a
+    model with another dimension than the embedder was made for, and `embedding` for numbers that are not finite;
+    `index` is the position of the text at fault, if there is one.
     """
 
     @property
     def model(self) -> str:
-        """What the embeddings are named after: those of another model cannot be compared with them."""
+        """The name of the model. Embeddings of different models cannot be compared."""
         ...
 
     @property
     def dimension(self) -> int: ...
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
-        """A row for each text, in order; up to `TEXTS_PER_CALL` texts, each with something to read."""
+        """Return one row for each text, in order. A call takes at most `TEXTS_PER_CALL` texts, and no blank ones."""
         ...
 
     async def close(self) -> None:
-        """Let go of the model or the connections; a later `embed` is `Unavailable`. Twice is fine."""
+        """Release the model or the connections; a later `embed` is `Unavailable`. A second call does nothing."""
         ...
 
 
@@ -61,7 +61,7 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def checked_rows(rows: NDArray[np.floating], *, texts: int, model: str, dimension: int) -> Embeddings:
-    """The rows as they are kept, of a model that answered as it must."""
+    """Return the rows in single precision, after a check of their form."""
     if rows.ndim != 2 or len(rows) != texts:
         raise Unavailable(f"{model}: {len(rows)} embeddings for {texts} texts", retry_after_ms=1_000)
     if texts and rows.shape[1] != dimension:
@@ -91,8 +91,7 @@ def wrong_dimension(model: str, *, expected: int, actual: int) -> InvalidRequest
 
 @contextmanager
 def numbered(places: Sequence[int]) -> Generator[None, None, None]:
-    """Around a call with some of the texts, which stand at these places among all of them: the `index` of a refused
-    one is put in terms of those."""
+    """Wrap a call with some of the texts, and translate the `index` of a refusal to the position among all texts."""
     try:
         yield
     except InvalidRequest as error:

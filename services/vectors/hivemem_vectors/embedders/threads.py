@@ -19,11 +19,10 @@ NICE: Final = 5
 
 
 class ModelThreads:
-    """Runs calls side by side, as many at once as it has threads; the others wait their turn. Who gives up waiting
-    leaves a call that has begun to its end, and one that has not is taken back.
+    """Runs calls in `count` threads, the others wait. A caller that is cancelled takes back a call that has not begun.
 
-    A call that somebody waits for has a thread of its own, which does not step back: else a question would wait until
-    a batch of texts is done.
+    A call that somebody waits for has a thread of its own with normal priority, so that a question need not wait for a
+    batch of texts.
     """
 
     def __init__(self, count: int) -> None:
@@ -36,11 +35,11 @@ class ModelThreads:
     async def run_soon(
         self, call: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs
     ) -> ResultT:
-        """What does not take long."""
+        """Run a short call that somebody waits for."""
         return await _run(self._questions, partial(call, *args, **kwargs))
 
     async def close(self) -> None:
-        """Wait for what runs, drop what waits, and end the threads."""
+        """Wait for running calls, drop queued ones, and end the threads."""
         for executor in (self._questions, self._batches):
             await asyncio.to_thread(partial(executor.shutdown, cancel_futures=True))
 
@@ -54,8 +53,7 @@ async def _run(executor: ThreadPoolExecutor, call: Callable[[], ResultT]) -> Res
 
 
 def _step_back() -> None:
-    """A model computes for as long as there is anything to embed: where the processor is short, whoever writes or asks
-    goes first. Only Linux gives each thread a priority of its own."""
+    """Lower the priority of this thread, so that writers and readers come first. Only Linux has them for threads."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)

@@ -1,7 +1,6 @@
-"""The rules of vectors that users store themselves: what is taken, which version counts, what the index has of it.
+"""The rules of users' own vectors: validation, versions, and the points of the index.
 
-The ledger comes first. A point is named after the version that it is of, so that what reaches the index late never
-stands in the place of what is newer.
+The ledger comes first. The name of a point contains its version, so that a late write never replaces a newer one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from hivemem_contracts.errors import InvalidRequest, NotFound
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, value_of
+from hivemem_runtime.ledger.port import Append, Decided, Decision, Head, Heads, value_of
 from hivemem_vectors.own.entities import (
     COLLECTION,
     PROGRESS,
@@ -26,7 +25,7 @@ from hivemem_vectors.pipeline.decisions.points import WORD_CHARACTERS, metadata_
 from hivemem_vectors.stores.ports import Between, Equal, FieldKind, Filter, Point, Schema, Value, Vector
 
 MODEL: Final = "given"
-"""In the place of a model: whoever stores them knows what made them."""
+"""The model of such collections: only their users know what made the vectors."""
 
 FIELDS: Final[Mapping[str, FieldKind]] = {"collection": "keyword", "vector": "keyword", "metadata": "keyword"}
 _NAME: Final = "vectors-"
@@ -39,12 +38,18 @@ class VectorPoint(NamedTuple):
 
 
 def physical(dimension: int) -> str:
-    """The collection of the store that has the vectors of one dimension, of all tenants and collections."""
+    """Return the store's collection of all vectors of one dimension, of all tenants and collections."""
     return f"{_NAME}{dimension}"
 
 
 def physical_schema(dimension: int) -> Schema:
     return Schema(dimension, MODEL, FIELDS)
+
+
+def schema_of(collection: str, otherwise: Schema) -> Schema:
+    """Return the schema of a collection of the store by its name: `otherwise`, unless it has users' own vectors."""
+    dimension = collection.removeprefix(_NAME)
+    return physical_schema(int(dimension)) if dimension != collection and dimension.isdecimal() else otherwise
 
 
 def point_name(vector: str, version: int) -> str:
@@ -57,7 +62,7 @@ def parsed(name: str) -> VectorPoint:
 
 
 def given_vector(embedding: Sequence[float]) -> Vector:
-    """What was sent, in single precision. Raises `InvalidRequest` where it has no direction there."""
+    """Return the vector in single precision. Raises `InvalidRequest` if it overflows, or has no direction."""
     with np.errstate(over="ignore"):
         vector = np.asarray(embedding, np.float64).astype(np.float32)
     if not np.isfinite(vector).all():
@@ -68,14 +73,14 @@ def given_vector(embedding: Sequence[float]) -> Vector:
 
 
 def direction(vector: Vector) -> Vector:
-    """With length 1: what stores make of very long and very short vectors is not the same everywhere."""
+    """Return the vector with length 1, because stores differ in how they treat very long and very short vectors."""
     wide = vector.astype(np.float64)
     unit: Vector = (wide / np.linalg.norm(wide)).astype(np.float32)
     return unit
 
 
 def exact_cosines(unit: Vector, vectors: Sequence[Vector]) -> list[float]:
-    """How near each of them points to a direction."""
+    """Return the cosine of each vector with a direction."""
     rows = np.stack(vectors).astype(np.float64)
     scores: list[float] = (rows @ unit.astype(np.float64) / np.linalg.norm(rows, axis=1)).tolist()
     return scores
@@ -93,14 +98,14 @@ def check_dimension(collection: str, expected: int, vector: Vector) -> None:
 
 
 def dimension_of(collection: str, head: Head[VectorCollection] | None) -> int:
-    """Raises `NotFound` where nothing was ever stored in the collection."""
+    """Return the collection's dimension. Raises `NotFound` if nothing was ever stored in it."""
     if head is None or head.value is None:
         raise NotFound(f"there is no collection {collection!r}", collection=collection)
     return head.value.dimension
 
 
 def store_vector(heads: Heads, vector: str, embedding: Vector, metadata: dict[str, Any], now: int) -> Decision:
-    """The vector, its progress, and the collection where this is its first."""
+    """Store a vector with its progress, and the collection with its first vector."""
     collection, _ = collection_and_id(vector)
     appends: list[Append[Any, Any]] = []
     made = heads(COLLECTION, collection)
@@ -112,7 +117,7 @@ def store_vector(heads: Heads, vector: str, embedding: Vector, metadata: dict[st
 
 
 def delete_vector(heads: Heads, vector: str, now: int) -> Decision:
-    """Nothing where there is none."""
+    """Delete a vector. For an unknown or deleted vector, decide nothing."""
     head = heads(VECTOR, vector)
     if head is None or head.value is None or head.value.embedding is None:
         return []
@@ -128,33 +133,24 @@ def _changed(heads: Heads, vector: str, stored: StoredVector, now: int) -> list[
     return [Append(VECTOR, vector, stored), Append(PROGRESS, vector, progress)]
 
 
-class Settlement(NamedTuple):
-    """What to note, and the names of the points that are of no use then."""
+def settle(brought: Mapping[str, int], removed: Mapping[str, int], heads: Heads, now: int) -> Decided:
+    """Note that the index has the versions `brought`, and nothing of vectors up to the versions `removed`.
 
-    appends: list[Append[VectorProgress, VectorProgress]]
-    useless: list[str]
-
-
-def settle(heads: Heads, brought: Mapping[str, int], removed: Mapping[str, int]) -> Settlement:
-    """The index has the versions `brought`, and nothing more of vectors up to those `removed`.
-
-    Of no use is the point of the version before, or what was brought after a newer one was stored.
-    """
-    settlement = Settlement([], [])
+    The answer is the names of useless points: of the version before, or of one that is outdated by now."""
+    del now
+    appends, useless = list[Append[Any, Any]](), list[str]()
     for vector, version in {**brought, **removed}.items():
         indexed = version if vector in brought else None
-        head = heads(PROGRESS, vector)
-        progress = value_of(head)
+        progress = value_of(heads(PROGRESS, vector))
         if progress is None or progress.version != version:
             if indexed is not None:
-                settlement.useless.append(point_name(vector, indexed))
+                useless.append(point_name(vector, indexed))
             continue
         if indexed is not None and progress.indexed is not None and progress.indexed != indexed:
-            settlement.useless.append(point_name(vector, progress.indexed))
+            useless.append(point_name(vector, progress.indexed))
         if progress.waiting or progress.indexed != indexed:
-            noted = replace(progress, waiting=False, indexed=indexed)
-            settlement.appends.append(Append(PROGRESS, vector, noted))
-    return settlement
+            appends.append(Append(PROGRESS, vector, replace(progress, waiting=False, indexed=indexed)))
+    return Decided(appends, useless)
 
 
 def point_of(tenant: str, vector: str, version: int, embedding: Vector, metadata: Mapping[str, Any]) -> Point:
@@ -169,12 +165,12 @@ def point_of(tenant: str, vector: str, version: int, embedding: Vector, metadata
 
 
 def up_to(tenant: str, vector: str, version: int) -> Filter:
-    """The points of a vector at a version and all before it."""
+    """Return a filter for the points of a vector up to a version."""
     return Filter(tenant, [Equal("vector", vector), Between("version", at_most=version)])
 
 
 def wanted_words(matched: Mapping[str, str | int | bool] | None) -> list[str] | None:
-    """The words of the metadata that have to be there; None where no metadata can have them."""
+    """Return the words that a filter requires of the metadata; None if no metadata can match."""
     words: list[str] = []
     for name, value in (matched or {}).items():
         if len(str(value)) > WORD_CHARACTERS:
@@ -184,5 +180,5 @@ def wanted_words(matched: Mapping[str, str | int | bool] | None) -> list[str] | 
 
 
 def holds(words: Sequence[str], metadata: Mapping[str, Any]) -> bool:
-    """Whether the metadata has all of the words; as the index sees it, with the same limits."""
+    """Return whether the metadata has all of the words, by the same limits as the index."""
     return not words or set(words) <= set(metadata_words(metadata))

@@ -1,6 +1,6 @@
-"""Vectors that users store themselves, the collections that they are in, and how far the index is with them.
+"""The entities of users' own vectors: the vectors, their collections, and the progress of the index.
 
-What is acknowledged is here first; the index follows from it, and can be made again from it.
+They are acknowledged here first. The index follows from them, and can be made again from them.
 """
 
 import base64
@@ -19,7 +19,7 @@ _AFTER: Final = "\x02"
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """Head and record alike; its version is that of the record. Without an embedding it is deleted."""
+    """A vector as its user stored it. Without an embedding it is deleted."""
 
     embedding: str | None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -27,10 +27,11 @@ class StoredVector:
 
 @dataclass(frozen=True, slots=True)
 class VectorProgress:
-    """Head and record alike, beside each vector: small, because it changes once more after every change of that.
+    """The progress of the index with one vector. It is a small record of its own because it changes twice for each
+    vector.
 
-    `version` is the newest one of the vector, and `waiting` says that the index does not have it, or has not let go of
-    it, yet; `indexed` is the last one that the index was known to have.
+    `version` is the newest version of the vector. While `waiting`, the index may lack it, or still have the deleted
+    one. `indexed` is the last version that the index was known to have.
     """
 
     collection: str
@@ -57,12 +58,12 @@ def collection_and_id(vector: str) -> tuple[str, str]:
 
 
 def within_collection(collection: str) -> tuple[str, str]:
-    """The range of all vectors of a collection: the first one, and the end, which is not in it."""
+    """Return the range of ids of a collection's vectors: the first one, and the end, which is not part of it."""
     return collection + _BETWEEN, collection + _AFTER
 
 
 def packed_vector(embedding: Vector) -> str:
-    """As it was given, in single precision."""
+    """Return the embedding in base64, in single precision."""
     return base64.b64encode(embedding.astype("<f4").tobytes()).decode("ascii")
 
 

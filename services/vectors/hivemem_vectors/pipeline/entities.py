@@ -1,7 +1,10 @@
-"""An item: a memory, or an event of a session, and how far the index is with it. Its id is its place.
+"""The entities of the pipeline: items with their progress, their mirrors, and followed sessions.
 
-The place of an event is one of the namespace `session:<id>` that no memory can have, for its key begins with a control
-character.
+An item is a memory, or an event of a session. Its id is its place. The place of an event is in the namespace
+`session:<id>`, where no memory can have it, because its key begins with a control character.
+
+The mirror has everything that an item's points are made of, so that the index can be made again without a model, and
+recall works without the index.
 """
 
 import base64
@@ -27,12 +30,12 @@ FAILED: Final = "failed"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Head and record alike. `heard` is the newest version that the feed has told of, and `gone` whether that one is a
-    deletion; `indexed` the version that is found, in as many points as `chunks`, None where none is.
+    """The progress of the index with an item. `heard` is the newest known version, and `gone` whether that is a
+    deletion. `indexed` is the version that recall finds, in `chunks` points, or None.
 
-    `retry_at` is when it is tried again, in microseconds since 1970; None where nothing is left to do. `told` counts
-    its announcements, and `announced` is what this record announces, if anything. `erased` are the last
-    versions that were erasures with a receipt, each of which is counted.
+    `retry_at` is the time of the next try in microseconds since 1970; None if nothing is left to do. `told` counts the
+    item's announcements, and `announced` is what this record announces. `erased` are the last versions that were
+    erasures with a receipt, each of which is counted.
     """
 
     heard: int
@@ -63,19 +66,19 @@ def session_of(place: str) -> str:
 
 
 def events_of(session_id: str) -> tuple[str, str]:
-    """The range of the places of a session's events: the first one, and the end, which is not in it."""
+    """Return the range of places of a session's events: the first one, and the end, which is not part of it."""
     namespace = place_of(f"session:{session_id}")
     return namespace + _EVENT, namespace + _AFTER_EVENTS
 
 
 def named(place: str) -> tuple[str, str]:
-    """Namespace and key as they travel."""
+    """Return the namespace and key of a place, as clients name it."""
     namespace, key = namespace_and_key(place)
     return namespace, (key or "").removeprefix(_EVENT)
 
 
 def status_fields(place: str, item: Item, at: int) -> dict[str, object]:
-    """An item's status as it travels, on the feed and in answers."""
+    """Return an item's status as the feed and answers contain it."""
     namespace, key = named(place)
     return {
         "namespace": namespace,
@@ -90,7 +93,7 @@ def status_fields(place: str, item: Item, at: int) -> dict[str, object]:
 
 
 def _announce(record: Item, stamp: Stamp) -> tuple[Announcement, ...]:
-    """Of memories alone: an event's address could be a memory's, which counts its own versions."""
+    """Announce memories only: an event's address could be a memory's, which counts its own versions."""
     if record.announced is None or is_event(stamp.id):
         return ()
     namespace, key = named(stamp.id)
@@ -134,11 +137,12 @@ ITEM: Final = Entity(
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Head and record alike. `fields` are what filters and scores look at (see `decisions.points`), `texts` the chunks
-    and `starts` where each begins in the item's text. `embeddings` has a packed row for each of them, made by `model`;
-    none while the embedder could not be had. `value` is that of an event; a memory's own is asked for where it lives.
+    """Everything that an item's points are made of. `fields` are the values for filters and scores (see
+    `decisions.points`), `texts` the chunks, and `starts` their positions in the item's text. `embeddings` has a packed
+    row for each chunk, made by `model`; it is None until the embedder answers. `value` is that of an event; a memory's
+    value is read from the memory service.
 
-    Without a version there is nothing: the item is gone.
+    A mirror without a version is that of a deleted item.
     """
 
     version: int | None = None
@@ -151,7 +155,7 @@ class Mirror:
 
 
 def packed(rows: Embeddings) -> str:
-    """As halves: a cosine changes in its fourth digit."""
+    """Return embeddings in base64 and half precision, which changes a cosine in its fourth digit."""
     return base64.b64encode(rows.astype("<f2").tobytes()).decode("ascii")
 
 
@@ -164,8 +168,8 @@ MIRROR: Final = record_entity("mirror", Mirror, history=False)
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Head and record alike; kept of sessions that ask for it alone. `since` is when the session began, in microseconds
-    since 1970: an older event is of another one, which had the same id and is deleted."""
+    """Whether a session's events are indexed; only for sessions that ask for it. `since` is the session's beginning in
+    microseconds since 1970: an older event belongs to a deleted session with the same id."""
 
     indexes: bool
     gone: bool = False

@@ -1,1 +1,1 @@
-"""Vector stores: their port, what stands in front of any of them, and the adapters."""
+"""Vector stores: their port, the guard and the check in front of any of them, and the adapters."""

@@ -1,36 +1,37 @@
-"""What every vector store refuses, checked before anything is sent; and the ids under which it keeps points."""
+"""The check of arguments in front of every vector store."""
 
-import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
 import numpy as np
 
-from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.errors import InvalidRequest, NotFound
+from hivemem_vectors.stores.payloads import ID, TENANT
 from hivemem_vectors.stores.ports import (
     ALTERNATIVES_PER_CONDITION,
     CONDITIONS_PER_FILTER,
     LONGEST_DIMENSION,
     POINTS_PER_CALL,
     TERMS_PER_POINT,
+    Ability,
     Between,
     Condition,
     Equal,
     Filter,
+    Hit,
     OneOf,
     Point,
+    PointPage,
     Schema,
     Sparse,
     Value,
     Vector,
+    VectorStore,
 )
-
-TENANT: Final = "tenant"
-ID: Final = "id"
-"""The store's own fields of a point."""
 
 _COLLECTION: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -39,28 +40,132 @@ _INTEGERS: Final = 2**63
 _EXACT_INTEGERS: Final = 2**53
 
 
-def point_id(tenant: str, id: str) -> UUID:
-    """The number under which a store keeps a point: of a hash, so that any text is an id."""
-    text = f"{len(tenant)}:{tenant}{id}".encode("utf-8", "surrogatepass")
-    return UUID(bytes=hashlib.blake2b(text, digest_size=16).digest())
+class CheckedStore:
+    """A store behind a check of all arguments: it refuses with `InvalidRequest` before anything is sent."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+        self._dimensions: dict[str, int] = {}
+
+    @property
+    def words(self) -> Ability:
+        return self._store.words
+
+    async def check(self) -> None:
+        await self._store.check()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def ensure_collection(self, collection: str, schema: Schema) -> None:
+        check_schema(collection, schema)
+        self._dimensions.pop(collection, None)
+        await self._store.ensure_collection(collection, schema)
+
+    async def schema(self, collection: str) -> Schema:
+        _check_collection(collection)
+        return await self._store.schema(collection)
+
+    async def drop_collection(self, collection: str) -> None:
+        _check_collection(collection)
+        self._dimensions.pop(collection, None)
+        await self._store.drop_collection(collection)
+
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        _check_points(await self._dimension(collection), points)
+        with self._trusted(collection):
+            await self._store.upsert(collection, points)
+
+    async def nearest(
+        self,
+        collection: str,
+        where: Filter,
+        dense: Vector,
+        *,
+        limit: int,
+        among: Sequence[str] = (),
+        values: Sequence[str] | None = None,
+    ) -> list[Hit]:
+        _check_search(where, limit, values)
+        _check_count("among", len(among))
+        _check_dense(await self._dimension(collection), dense)
+        with self._trusted(collection):
+            return await self._store.nearest(collection, where, dense, limit=limit, among=among, values=values)
+
+    async def by_words(
+        self,
+        collection: str,
+        where: Filter,
+        sparse: Sparse,
+        *,
+        limit: int,
+        keys_only: bool = False,
+        values: Sequence[str] | None = None,
+    ) -> list[Hit]:
+        _check_search(where, limit, values)
+        _check_collection(collection)
+        _check_sparse(sparse)
+        return await self._store.by_words(collection, where, sparse, limit=limit, keys_only=keys_only, values=values)
+
+    async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
+        _check_collection(collection)
+        _check_count("ids", len(ids))
+        if ids:
+            await self._store.delete(collection, tenant, ids)
+
+    async def delete_where(self, collection: str, where: Filter) -> None:
+        _check_collection(collection)
+        _check_filter(where)
+        await self._store.delete_where(collection, where)
+
+    async def scroll(
+        self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
+    ) -> PointPage:
+        _check_collection(collection)
+        _check_limit(limit)
+        _check_cursor(after)
+        if where is not None:
+            _check_filter(where)
+        return await self._store.scroll(collection, where, after=after, limit=limit)
+
+    async def count(self, collection: str, where: Filter | None = None) -> int:
+        _check_collection(collection)
+        if where is not None:
+            _check_filter(where)
+        return await self._store.count(collection, where)
+
+    async def _dimension(self, collection: str) -> int:
+        _check_collection(collection)
+        if (known := self._dimensions.get(collection)) is None:
+            known = self._dimensions[collection] = (await self._store.schema(collection)).dimension
+        return known
+
+    @contextmanager
+    def _trusted(self, collection: str) -> Generator[None]:
+        """Forget the dimension if the store does not agree: another process may have made the collection anew."""
+        try:
+            yield
+        except (NotFound, InvalidRequest):
+            self._dimensions.pop(collection, None)
+            raise
 
 
-def check_collection(collection: str) -> None:
+def _check_collection(collection: str) -> None:
     if not _COLLECTION.fullmatch(collection):
         raise InvalidRequest("collection: not a name of [a-z][a-z0-9_-]{0,62}", field="collection")
 
 
 def check_schema(collection: str, schema: Schema) -> None:
-    check_collection(collection)
+    _check_collection(collection)
     if not 1 <= schema.dimension <= LONGEST_DIMENSION:
         raise InvalidRequest(f"dimension: {schema.dimension} is not from 1 to {LONGEST_DIMENSION}", field="dimension")
-    check_text("model", schema.model)
+    _check_text("model", schema.model)
     for name in schema.fields:
         _check_field(name)
 
 
 def check_same(collection: str, expected: Schema, actual: Schema) -> None:
-    """Refuse, by name, a collection that was made for something else. `expected` is what it was made for."""
+    """Refuse a collection that was made for another dimension or model, which `expected` is."""
     for name, was, wanted in (
         ("dimension", expected.dimension, actual.dimension),
         ("model", expected.model, actual.model),
@@ -75,18 +180,18 @@ def check_same(collection: str, expected: Schema, actual: Schema) -> None:
             )
 
 
-def check_points(dimension: int, points: Sequence[Point]) -> None:
-    check_count("points", len(points))
+def _check_points(dimension: int, points: Sequence[Point]) -> None:
+    _check_count("points", len(points))
     for point in points:
-        check_text("tenant", point.tenant)
-        check_text("id", point.id)
-        check_dense(dimension, point.dense)
+        _check_text("tenant", point.tenant)
+        _check_text("id", point.id)
+        _check_dense(dimension, point.dense)
         if point.sparse is not None:
-            check_sparse(point.sparse)
+            _check_sparse(point.sparse)
         _check_values(point.values)
 
 
-def check_count(name: str, count: int) -> None:
+def _check_count(name: str, count: int) -> None:
     if count > POINTS_PER_CALL:
         raise InvalidRequest(
             f"{name}: {count}, and a call takes up to {POINTS_PER_CALL}",
@@ -96,12 +201,19 @@ def check_count(name: str, count: int) -> None:
         )
 
 
-def check_limit(limit: int) -> None:
+def _check_search(where: Filter, limit: int, values: Sequence[str] | None) -> None:
+    _check_limit(limit)
+    _check_filter(where)
+    for name in values or ():
+        _check_field(name)
+
+
+def _check_limit(limit: int) -> None:
     if not 1 <= limit <= POINTS_PER_CALL:
         raise InvalidRequest(f"limit: {limit} is not from 1 to {POINTS_PER_CALL}", field="limit")
 
 
-def check_cursor(after: str | None) -> None:
+def _check_cursor(after: str | None) -> None:
     if after is not None:
         try:
             UUID(after)
@@ -109,7 +221,7 @@ def check_cursor(after: str | None) -> None:
             raise InvalidRequest("after: not one that a page has given", field="after") from error
 
 
-def check_dense(dimension: int, dense: Vector) -> None:
+def _check_dense(dimension: int, dense: Vector) -> None:
     if dense.shape != (dimension,):
         actual = dense.shape[0] if dense.ndim == 1 else list(dense.shape)
         raise InvalidRequest(
@@ -118,7 +230,7 @@ def check_dense(dimension: int, dense: Vector) -> None:
             expected=dimension,
             actual=actual,
         )
-    # The sum of the squares is what the cosine divides by, and overflows before the numbers themselves do.
+    # The cosine divides by the sum of the squares, which overflows before the numbers themselves do.
     with np.errstate(over="ignore", invalid="ignore"):
         single = np.asarray(dense, np.float32)
         squares = np.dot(single, single)
@@ -126,7 +238,7 @@ def check_dense(dimension: int, dense: Vector) -> None:
         raise InvalidRequest("vector: not of finite numbers, or too large", field="vector")
 
 
-def check_sparse(sparse: Sparse) -> None:
+def _check_sparse(sparse: Sparse) -> None:
     indices, count = sparse.indices, len(sparse.indices)
     if count != len(sparse.values):
         raise InvalidRequest(f"sparse: {count} indices and {len(sparse.values)} values", field="sparse")
@@ -138,8 +250,8 @@ def check_sparse(sparse: Sparse) -> None:
         raise InvalidRequest("sparse: not of finite numbers", field="sparse")
 
 
-def check_filter(where: Filter) -> None:
-    check_text("tenant", where.tenant)
+def _check_filter(where: Filter) -> None:
+    _check_text("tenant", where.tenant)
     if len(where.conditions) > CONDITIONS_PER_FILTER:
         raise InvalidRequest(f"filter: more than {CONDITIONS_PER_FILTER} conditions", field="filter")
     for condition in where.conditions:
@@ -147,12 +259,7 @@ def check_filter(where: Filter) -> None:
         _check_condition(condition)
 
 
-def check_names(names: Sequence[str] | None) -> None:
-    for name in names or ():
-        _check_field(name)
-
-
-def check_text(name: str, text: str) -> None:
+def _check_text(name: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -185,7 +292,7 @@ def _check_condition(condition: Condition) -> None:
 def _check_match(name: str, values: Iterable[str | int]) -> None:
     for value in values:
         if isinstance(value, str):
-            check_text(name, value)
+            _check_text(name, value)
         elif not -_INTEGERS <= value < _INTEGERS:
             raise InvalidRequest(f"{name}: not an integer of 64 bits", field=name)
 

@@ -11,11 +11,11 @@ from hivemem_vectors.pipeline.entities import ITEM, PENDING, Item, is_event
 from hivemem_vectors.upkeep.entities import REMOVAL, SWEEP, Sweep
 
 ABANDONED: Final = 60_000_000
-"""A sweep that did not get on for so many microseconds is nobody's."""
+"""A sweep without progress for this many microseconds is free for another worker."""
 
 
 def is_due(sweep: Sweep | None, worker: str, now: int, every: int) -> bool:
-    """Whether a worker may begin it, or go on with it."""
+    """Return whether a worker may begin the sweep, or continue it."""
     if sweep is None:
         return True
     if sweep.running:
@@ -26,7 +26,7 @@ def is_due(sweep: Sweep | None, worker: str, now: int, every: int) -> bool:
 def claim(
     heads: Heads, tenant: str, worker: str, now: int, *, every: int, begin_at: Callable[[Sequence[str]], str]
 ) -> Decision:
-    """Nothing where it is not due, or another was faster. A tenant that is new has its first sweep after `every`."""
+    """Claim a sweep that is due, if no other worker was faster. A new tenant has its first sweep after `every`."""
     sweep = _value(heads, tenant)
     if sweep is None:
         return [Append(SWEEP, tenant, Sweep(began_at=now))]
@@ -39,7 +39,7 @@ def claim(
 
 
 def get_on(heads: Heads, tenant: str, worker: str, cursor: str | None, now: int) -> Decision:
-    """A part is done; without a cursor it was the last one, and nothing is lost any more."""
+    """Note that a part is done. Without a cursor it was the last one, and nothing is lost any more."""
     sweep = _value(heads, tenant)
     if sweep is None or not sweep.running or sweep.worker != worker:
         raise RevisionConflict(f"tenant {tenant!r} is swept by another worker")
@@ -49,7 +49,7 @@ def get_on(heads: Heads, tenant: str, worker: str, cursor: str | None, now: int)
 
 
 def want(heads: Heads, tenants: Iterable[str], lost: Iterable[str]) -> Decision:
-    """Sweep them as soon as that can be, to bring back what was in some collections."""
+    """Have tenants swept soon, to restore lost collections."""
     names = sorted(lost)
     appends: list[Append[Sweep, Sweep]] = []
     for tenant in tenants:
@@ -68,8 +68,8 @@ LOST: Final = "its points are lost"
 
 @dataclass(slots=True)
 class Tally:
-    """What was compared; what of it was not found as it should be; and what was found and should not be: points, and
-    memories that are gone."""
+    """The counts of a sweep: items compared, items whose points are missing, and points or items left over that should
+    be gone."""
 
     checked: int = 0
     missing: int = 0
@@ -82,13 +82,13 @@ class Tally:
 
 
 def counts(item: Item | None, version: int, chunk: int) -> bool:
-    """Whether a point is one of those that are found."""
+    """Return whether recall finds this point."""
     return item is not None and not item.gone and item.indexed == version and chunk < item.chunks
 
 
 def is_done_with(place: str, item: Item | None, version: int) -> bool:
-    """Whether nobody can come to want a point that does not count. The others may be on their way: the ledger hears of
-    a version only once its points are there."""
+    """Return whether a point that does not count is useless for good. Others may be on their way, because the ledger
+    hears of a version only after its points are stored."""
     if item is None:
         return False
     if version < item.heard:
@@ -98,7 +98,7 @@ def is_done_with(place: str, item: Item | None, version: int) -> bool:
 
 
 def lose(heads: Heads, lost: Iterable[tuple[str, int]], now: int) -> Decision:
-    """Of these versions nothing is found any more; whoever tries again what waits has them from here on."""
+    """Mark items whose points are lost as waiting, so that the retry indexes them again."""
     appends: list[Append[Item, Item]] = []
     for place, version in lost:
         head = heads(ITEM, place)
@@ -114,7 +114,7 @@ _SESSION = "session:"
 
 
 def confirmed(heads: Heads, receipt: str, removed: int) -> Decision:
-    """Unless more was removed since it was told. What is confirmed is kept: an item that comes late counts on."""
+    """Confirm an erasure, unless more was removed since. A confirmed removal is kept, so that a late item counts on."""
     head = heads(REMOVAL, receipt)
     if head is None or head.value is None or head.value.confirmed or head.value.removed != removed:
         return []
@@ -122,7 +122,7 @@ def confirmed(heads: Heads, receipt: str, removed: int) -> Decision:
 
 
 def namespaces_of(namespace: str) -> list[str]:
-    """What a receipt of a namespace may mean: where a session was deleted, its temporary memories go along."""
+    """Return the namespaces of an erasure: that of a session includes its temporary memories."""
     session_id = namespace.removeprefix(_SESSION)
     if namespace.startswith(_SESSION) and ":" not in session_id:
         return [namespace, f"temp:{session_id}"]
@@ -130,8 +130,8 @@ def namespaces_of(namespace: str) -> list[str]:
 
 
 def is_remnant(name: PointName, item: Item | None) -> bool:
-    """Whether a point is of a memory that is erased, or of an older version of one that was written anew since. Events
-    are not what a receipt means."""
+    """Return whether a point belongs to an erased memory, or an older version of one that was written anew. A receipt
+    does not cover events."""
     if is_event(name.place) or (item is not None and item.indexed == name.version):
         return False
     return is_done_with(name.place, item, name.version)

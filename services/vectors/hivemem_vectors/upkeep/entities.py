@@ -8,11 +8,11 @@ from hivemem_runtime.ledger.entity import Index, record_entity
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Head and record alike, kept under everybody; its id is the tenant. Times are microseconds since 1970.
+    """The progress of a tenant's sweep. Its id is the tenant; times are microseconds since 1970.
 
-    `worker` is at it while it is `running`, and was last at `beat_at`; `cursor` is where it goes on, None at its
-    beginning. `lost` are collections that it brings back, and `wanted` those that the next one will: until then not all
-    is found in them.
+    While it is `running`, `worker` sweeps, and was last active at `beat_at`. `cursor` is where it continues, None at
+    the beginning. It restores the collections in `lost`, and the next sweep those in `wanted`; until then they are
+    incomplete.
     """
 
     began_at: int
@@ -28,13 +28,12 @@ SWEEP: Final = record_entity("sweep", Sweep, history=False)
 
 
 EVERYBODY: Final = "hivemem"
-"""The tenant under which is kept what concerns all of them, so that it is known by one read."""
+"""The tenant of records that concern all tenants, so that one read finds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCollection:
-    """Head and record alike; its id is its name. `lost` until every tenant is noted as one whose points are to be
-    brought back."""
+    """A collection that was made once. It is `lost` until every tenant has a note to restore its points."""
 
     lost: bool = False
 
@@ -50,8 +49,8 @@ MADE: Final = record_entity(
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Head and record alike: items that were removed, and when the last one was; `confirmed` once all of them are
-    told to the memory service."""
+    """The items that the index has removed for an erasure, and the time of the last one. `confirmed` is set once the
+    memory service knows of all of them."""
 
     removed: int
     last_at: int

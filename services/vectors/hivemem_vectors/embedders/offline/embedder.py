@@ -25,8 +25,8 @@ class _Loaded(NamedTuple):
 
 
 class OfflineEmbedder:
-    """Loads the model when it is first asked, or told to; runs it in `threads` threads beside the event loop, and in
-    one more for a text alone, which are all that it uses of the processor."""
+    """Loads the model on its first use, or on `load`. It runs in `threads` threads beside the event loop, and one more
+    for single texts."""
 
     def __init__(self, *, threads: int = 1) -> None:
         self._threads = ModelThreads(threads)
@@ -42,7 +42,7 @@ class OfflineEmbedder:
         return DIMENSION
 
     async def load(self) -> None:
-        """So that the first one who asks need not wait for it."""
+        """Load the model now, so that the first call need not wait for it."""
         await self._threads.run(self._load)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
@@ -87,7 +87,7 @@ def _open() -> _Loaded:
 
 
 def _pooled(hidden: Hidden, batch: TokenBatch) -> Embeddings:
-    """The mean over the pieces that are text, with length 1."""
+    """Return the mean over the pieces of text, with length 1."""
     mask = batch.mask[..., None].astype(np.float32)
     means: Embeddings = (hidden * mask).sum(axis=1) / mask.sum(axis=1)
     unit: Embeddings = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)

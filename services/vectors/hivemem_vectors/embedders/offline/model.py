@@ -17,20 +17,20 @@ VOCABULARY: Final = Path(__file__).parent / "vocab.txt"
 VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 
 TOKENS_PER_TEXT: Final = 256
-"""What the model reads of one text, its first and last mark included."""
+"""The most pieces of a text that the model reads, with the marks at both ends."""
 
 _UNKNOWN, _FIRST, _LAST, _PADDING = "[UNK]", "[CLS]", "[SEP]", "[PAD]"
 
 
 class TokenBatch(NamedTuple):
-    """Texts side by side, padded to the longest: ids of pieces, and which of them are text."""
+    """A batch of tokenized texts, padded to the longest: ids of pieces, and a mask of the pieces that are text."""
 
     ids: NDArray[np.int64]
     mask: NDArray[np.int64]
 
 
 class WordPieces:
-    """BERT's way without regard to case: cleaned, lower-cased, cut into words and those into pieces."""
+    """The tokenizer of BERT without case: text is cleaned, lower-cased, split into words, and those into pieces."""
 
     def __init__(self, vocabulary: Path = VOCABULARY) -> None:
         pieces = {piece: at for at, piece in enumerate(vocabulary.read_text(encoding="utf-8").splitlines())}
@@ -41,7 +41,7 @@ class WordPieces:
         self._reading.enable_padding(pad_id=pieces[_PADDING], pad_token=_PADDING)
 
     def count(self, text: str) -> int:
-        """How many pieces the text has, all of it and without the marks at its ends."""
+        """Return the number of pieces in the whole text, without the marks at its ends."""
         return len(self._counting.encode(text, add_special_tokens=False).ids)
 
     def batch(self, texts: Sequence[str]) -> TokenBatch:
@@ -52,7 +52,7 @@ class WordPieces:
         )
 
     def save(self, path: Path) -> None:
-        """As one file that other programs read."""
+        """Save the tokenizer in the format of the `tokenizers` package."""
         self._reading.save(str(path))
 
 
@@ -64,7 +64,7 @@ def _tokenizer(pieces: dict[str, int]) -> Tokenizer:
 
 
 Hidden = NDArray[np.float32]
-"""For each text and each of its pieces the numbers of the last layer."""
+"""The numbers of the last layer, for each text and piece."""
 
 _ONLY_ERRORS: Final = 3
 
@@ -75,7 +75,7 @@ def packaged_model() -> Path:
 
 
 def open_session(model: Path, *, threads: int) -> Callable[[TokenBatch], Hidden]:
-    """What runs the model; it may be called from several threads at once, each of which uses `threads` more."""
+    """Return a function that runs the model. It is thread-safe, and uses `threads` threads per call."""
     runtime: Any = import_module("onnxruntime")  # by name, as it has no types
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads

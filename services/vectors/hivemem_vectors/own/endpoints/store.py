@@ -1,16 +1,16 @@
-"""Vectors that users store themselves: each store and each deletion is one commit, which the index then follows."""
+"""The commands on users' own vectors: each is one commit, which the index follows."""
 
 from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.replies import VectorDeleted, VectorStored
 from hivemem_runtime.ledger.port import Decide, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.own.decisions import delete_vector, given_vector, store_vector
-from hivemem_vectors.own.endpoints.sync import Settling
+from hivemem_vectors.own.endpoints.sync import VectorSync
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR, vector_id
 
 
-class Storing:
-    def __init__(self, settling: Settling) -> None:
+class VectorCommands:
+    def __init__(self, settling: VectorSync) -> None:
         self._settling = settling
 
     def bind(self, service: Service) -> None:
@@ -30,7 +30,7 @@ class Storing:
         return VectorDeleted.model_construct(id=body.id, collection=body.collection, deleted=outcome.stamp is not None)
 
     async def _follow(self, outcome: Outcome) -> None:
-        """What was done before is the index's by now, or the clock's."""
+        """Bring a new change to the index. A repeated command has been followed already, or a timer will do so."""
         if outcome.stamp is not None and not outcome.duplicate:
             await self._settling.soon(outcome.stamp.tenant, outcome.stamp.id)
 

@@ -1,33 +1,34 @@
-"""Bringing users' vectors into the index, and out of it: those of one moment together.
+"""The way of users' vectors into the index and out of it, in batches.
 
-What is not brought at once is marked in the ledger, and a clock comes by for it. So nobody here is waited for long.
+A vector that does not get there at once is marked in the ledger, and a timer retries it.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 import structlog
 
-from hivemem_contracts.errors import HiveError, NotFound, Unavailable
+from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.background import Background
+from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.circuit_breaker import Breaker
-from hivemem_runtime.ledger.port import Decision, Head, Heads, Ledger, system_write
-from hivemem_vectors.own.decisions import Settlement, physical, physical_schema, point_of, settle, up_to
+from hivemem_runtime.ledger.port import Head, Ledger, system_write
+from hivemem_vectors.own.decisions import physical, point_of, settle, up_to
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR, StoredVector, collection_and_id, unpacked_vector
-from hivemem_vectors.stores.ports import POINTS_PER_CALL, Point, VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.stores.guarded import GuardedStore
+from hivemem_vectors.stores.ports import Point
 
 log = structlog.get_logger("hivemem.vectors")
 
 AT_ONCE: Final = 100
 """Vectors in one call of the store."""
 QUEUED: Final = 2_000
-"""So many wait for their turn; what comes on top is left to the clock."""
+"""The most vectors that wait in the queue. A timer brings further ones."""
 PATIENCE_SECONDS: Final = 1.0
-"""How long a store waits for the index."""
+"""How long a command waits for the index."""
 KNOWN_COLLECTIONS: Final = 10_000
 
 Key = tuple[str, str]
@@ -35,7 +36,7 @@ Key = tuple[str, str]
 
 
 class _Part(NamedTuple):
-    """Vectors of one tenant and one dimension, by the version that the ledger has."""
+    """Vectors of one tenant and dimension, by the version in the ledger."""
 
     points: list[Point]
     brought: dict[str, int]
@@ -44,29 +45,27 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class _Brought:
-    """What the index has now, and what kept it from the rest."""
+    """What the index has now, and the last error."""
 
     parts: dict[int, _Part] = field(default_factory=dict[int, _Part])
     failure: HiveError | None = None
 
 
-class Settling(Background):
-    """Users' vectors in the index, as the ledger has them."""
+class VectorSync(Background):
+    """Keeps users' vectors in the index in step with the ledger."""
 
-    def __init__(self, ledger: Ledger, store: VectorStore, breaker: Breaker, collections: Collections) -> None:
+    def __init__(self, ledger: Ledger, store: GuardedStore) -> None:
         self._ledger = ledger
         self._store = store
-        self._breaker = breaker
-        self._collections = collections
-        self._dimensions: dict[Key, int] = {}
+        self._dimensions = BoundedDict[Key, int](KNOWN_COLLECTIONS)
         self._queue: dict[Key, asyncio.Future[None]] = {}
         self._began: float | None = None
-        """When the batch at hand was begun."""
+        """The start of the running batch."""
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
 
     async def start(self, client: Client) -> None:
-        """It begins when something is stored."""
+        """Do nothing: the first command starts the work."""
         self._stopping = False
 
     async def stop(self) -> None:
@@ -79,11 +78,11 @@ class Settling(Background):
 
     @property
     def is_away(self) -> bool:
-        """Whether the store is left alone for a while."""
-        return self._breaker.state == "open"
+        """Return whether the store's breaker is open."""
+        return self._store.breaker.state == "open"
 
     async def soon(self, tenant: str, vector: str) -> None:
-        """Returns once the index has the vector as it is now, or is not known to have it soon."""
+        """Return once the index has the vector's newest version, or after a short time."""
         future = self._queue.get((tenant, vector))
         if future is None:
             if len(self._queue) >= QUEUED:
@@ -95,7 +94,7 @@ class Settling(Background):
             await asyncio.wait({future}, timeout=PATIENCE_SECONDS)
 
     async def settle(self, tenant: str, vectors: Sequence[str]) -> None:
-        """Now, whatever the ledger says of the index. Raises what keeps one of them from it."""
+        """Bring vectors to the index now, whatever the ledger says of it. Raises the last error."""
         if not vectors:
             return
         brought = await self._bring(tenant, vectors)
@@ -142,56 +141,29 @@ class Settling(Background):
                 future.set_result(None)
 
     async def _bring(self, tenant: str, vectors: Sequence[str]) -> _Brought:
-        """Upsert what lives, remove what does not: of each dimension as far as the store lets it."""
+        """Upsert living vectors and remove deleted ones, dimension by dimension, as long as the store takes them."""
         heads = await self._ledger.heads(VECTOR, tenant, vectors)
         brought = _Brought()
         for dimension, part in (await self._parts(tenant, heads)).items():
             name = physical(dimension)
             try:
-                with self._breaker.guard():
-                    await self._change(name, dimension, tenant, part)
+                await self._store.upsert(name, part.points)
+                for vector, version in part.removed.items():
+                    await self._store.delete_where(name, up_to(tenant, vector, version))
             except HiveError as error:
                 brought.failure = error
             else:
                 brought.parts[dimension] = part
         return brought
 
-    async def _change(self, name: str, dimension: int, tenant: str, part: _Part) -> None:
-        try:
-            await self._try_change(name, dimension, tenant, part)
-        except NotFound:
-            # It was lost, and all that was in it, which is somebody else's work.
-            self._collections.forget(name)
-            await self._try_change(name, dimension, tenant, part)
-
-    async def _try_change(self, name: str, dimension: int, tenant: str, part: _Part) -> None:
-        await self._collections.ensure(name, physical_schema(dimension))
-        for start in range(0, len(part.points), POINTS_PER_CALL):
-            await self._store.upsert(name, part.points[start : start + POINTS_PER_CALL])
-        for vector, version in part.removed.items():
-            await self._store.delete_where(name, up_to(tenant, vector, version))
-
     async def _finish(self, tenant: str, parts: Mapping[int, _Part]) -> None:
-        """Note what the index has, and let go of what is of no use then."""
+        """Note what the index has, and remove useless points."""
         for dimension, part in parts.items():
-            settlement = await self._note(tenant, part)
-            useless = settlement.useless
-            for start in range(0, len(useless), POINTS_PER_CALL):
-                with self._breaker.guard():
-                    await self._store.delete(physical(dimension), tenant, useless[start : start + POINTS_PER_CALL])
-
-    async def _note(self, tenant: str, part: _Part) -> Settlement:
-        settled: list[Settlement] = []
-
-        def decide(heads: Heads, now: int) -> Decision:
-            del now
-            settled[:] = [settle(heads, part.brought, part.removed)]
-            return settled[0].appends
-
-        vectors = [*part.brought, *part.removed]
-        reads = [(PROGRESS, vector) for vector in vectors]
-        await self._ledger.commit(system_write(tenant, PROGRESS, vectors[0], decide, reads))
-        return settled[0]
+            vectors = [*part.brought, *part.removed]
+            decide = partial(settle, part.brought, part.removed)
+            reads = [(PROGRESS, vector) for vector in vectors]
+            outcome = await self._ledger.commit(system_write(tenant, PROGRESS, vectors[0], decide, reads))
+            await self._store.delete(physical(dimension), tenant, outcome.answer)
 
     async def _parts(self, tenant: str, heads: Mapping[str, Head[StoredVector]]) -> dict[int, _Part]:
         dimensions = await self.dimensions_of(tenant, {collection_and_id(vector)[0] for vector in heads})
@@ -210,11 +182,9 @@ class Settling(Background):
         return parts
 
     async def dimensions_of(self, tenant: str, collections: Iterable[str]) -> dict[str, int]:
-        """A collection keeps its dimension for ever."""
+        """Return the dimensions of collections, which never change."""
         unknown = [name for name in collections if (tenant, name) not in self._dimensions]
         if unknown:
-            if len(self._dimensions) > KNOWN_COLLECTIONS:
-                self._dimensions.clear()
             for name, head in (await self._ledger.heads(COLLECTION, tenant, unknown)).items():
                 if head.value is not None:
                     self._dimensions[tenant, name] = head.value.dimension

@@ -16,9 +16,9 @@ ERASED: Final = "erased"
 _MOMENTS: Final = ("updated_at", "valid_from", "valid_to", "expires_at")
 
 
-class Told(NamedTuple):
-    """One version of an item. `fields` are as a mirror has them; `text` None says that it is still to be read; `value`
-    is that of an event. `gone` is a deletion, and `receipt` that of the erasure that it comes from, if it has one."""
+class ItemVersion(NamedTuple):
+    """One version of an item, with the `fields` of its mirror. `text` is None if it still has to be read. Only events
+    have a `value`. With `gone` the version is a deletion, and `receipt` names the erasure behind it, if any."""
 
     tenant: str
     place: str
@@ -30,43 +30,43 @@ class Told(NamedTuple):
     receipt: str | None = None
 
 
-def told_by(change: Change) -> Told:
-    """What a change of a memory says."""
+def version_of_change(change: Change) -> ItemVersion:
+    """Return the version that a change of a memory announces."""
     if change.key is None:
         raise InvalidRequest("key: a memory's change without one", field="key")
     place = place_of(change.namespace, change.key)
     if change.value_omitted:
-        return Told(change.tenant, place, change.version, change.operation == "deleted", {}, None)
+        return ItemVersion(change.tenant, place, change.version, change.operation == "deleted", {}, None)
     value = object_of(change)
     if change.operation == ERASED:
         receipt = value.get("receipt")
-        return Told(
+        return ItemVersion(
             change.tenant, place, change.version, True, {}, None, receipt=receipt if isinstance(receipt, str) else None
         )
-    return told_of_memory(change.tenant, value)
+    return version_of_memory(change.tenant, value)
 
 
-def told_of_memory(tenant: str, memory: Mapping[str, Any]) -> Told:
-    """What a memory says, as it travels."""
+def version_of_memory(tenant: str, memory: Mapping[str, Any]) -> ItemVersion:
+    """Return the version of a memory in its wire format."""
     try:
         place = place_of(memory["namespace"], memory["key"])
         if memory["deleted"]:
-            return Told(tenant, place, memory["version"], True, {}, None)
+            return ItemVersion(tenant, place, memory["version"], True, {}, None)
         text = text_of(memory["value"], memory["metadata"])
-        return Told(tenant, place, memory["version"], False, _fields_of_memory(memory), text)
+        return ItemVersion(tenant, place, memory["version"], False, _fields_of_memory(memory), text)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequest(f"value: no memory as it travels ({type(error).__name__})", field="value") from error
 
 
-def told_of_event(tenant: str, session_id: str, event: Mapping[str, Any]) -> Told:
-    """What an event says, as it travels: its sequence is its version."""
+def version_of_event(tenant: str, session_id: str, event: Mapping[str, Any]) -> ItemVersion:
+    """Return the version of an event in its wire format; its version is its sequence."""
     try:
         fields = {
             "created_by": event["author"],
             "updated_at": microseconds(event["at"]),
             "metadata": short_fields(event["metadata"]),
         }
-        return Told(
+        return ItemVersion(
             tenant,
             event_place(session_id, event["event_id"]),
             event["sequence"],
@@ -91,7 +91,7 @@ def _fields_of_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def short_fields(metadata: Mapping[str, Any]) -> dict[str, str | int]:
-    """Those that can be filtered by, as far as there is room for them."""
+    """Return the fields of the metadata that a recall can filter by: short ones, up to a limit."""
     kept: dict[str, str | int] = {}
     for name, value in metadata.items():
         is_short = isinstance(value, str | int) and len(str(value)) <= WORD_CHARACTERS
@@ -107,20 +107,20 @@ def microseconds(moment: str) -> int:
 
 
 def object_of(change: Change) -> Mapping[str, Any]:
-    """Of a change that carries one."""
+    """Return the value of a change that carries one."""
     if not isinstance(change.value, Mapping):
         raise InvalidRequest("value: no object", field="value")
     return cast("Mapping[str, Any]", change.value)
 
 
 TEXT_CHARACTERS: Final = 200_000
-"""The most of one memory that is indexed; what comes after is not found by its words or its meaning."""
+"""The most characters of one memory that are indexed. Text behind that cannot be found."""
 
 _BETWEEN: Final = "\n"
 
 
 def text_of(value: object, metadata: Mapping[str, Any]) -> str:
-    """`metadata.text` where there is one, else the strings of the value in order; empty where there is none."""
+    """Return `metadata.text`, or else the strings of the value in order, or an empty text."""
     told = metadata.get("text")
     if isinstance(told, str) and told.strip():
         return told.strip()[:TEXT_CHARACTERS]
@@ -135,7 +135,7 @@ def text_of(value: object, metadata: Mapping[str, Any]) -> str:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Without recursion: a value may be nested as deep as its sender likes."""
+    """Yield the strings of a value. This needs no recursion, because values can be nested deeply."""
     rest: list[object] = [value]
     while rest:
         item = rest.pop()
@@ -152,8 +152,8 @@ ASKS: Final = "index_events"
 
 
 class Begun(NamedTuple):
-    """A session that asks for its events to be indexed. A fork shares those through a sequence with its origin, under
-    which they are found."""
+    """A session that asks for its events to be indexed. A fork shares the events up to sequence `after` with its
+    origin, under which they are found."""
 
     tenant: str
     session_id: str
@@ -162,7 +162,7 @@ class Begun(NamedTuple):
 
 
 def can_be_followed(session_id: str) -> bool:
-    """No namespace names another one."""
+    """Return whether the session can be followed: no namespace can name one with a colon in its id."""
     return ":" not in session_id
 
 
@@ -180,7 +180,7 @@ def shared_through(session: Mapping[str, Any]) -> int:
 
 
 def follow(sessions: Sequence[Begun], heads: Heads, now: int) -> Decision:
-    """What was told late, of a session that was deleted since, is no news."""
+    """Follow the sessions that are not followed yet. A change of a session that was deleted since is ignored."""
     del now
     return [
         Append(FOLLOWED, begun.session_id, Followed(indexes=True, since=begun.since))
@@ -194,7 +194,7 @@ def is_new_life(followed: Followed | None, since: int) -> bool:
 
 
 def let_go(heads: Heads, session_id: str, at: int) -> Decision:
-    """Nothing where the session is of a later life than the one that ended."""
+    """Stop following a session that ended, unless another one with the same id began later."""
     followed = _value(heads, session_id)
     if followed is None or followed.gone or followed.since > at:
         return []

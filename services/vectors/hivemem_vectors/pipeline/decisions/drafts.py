@@ -9,21 +9,20 @@ import numpy as np
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from hivemem_vectors.embedders.ports import Embeddings
-from hivemem_vectors.pipeline.decisions.changes import Told
-from hivemem_vectors.pipeline.decisions.item_states import Failure, Outcome
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 from hivemem_vectors.pipeline.decisions.points import points_of
 from hivemem_vectors.pipeline.entities import Item, Mirror, packed, unpacked
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Point
 
 CHUNK_TOKENS: Final = 200
-"""Well under what the model reads at once: of a longer piece the meaning is blurred."""
+"""The most tokens of a chunk. The meaning of a longer one is blurred."""
 
 OVERLAP_TOKENS: Final = 20
 CHUNKS_PER_TEXT: Final = 2_000
-"""More than the longest text of one memory gives in any language written with letters; what is past it is left out."""
+"""The most chunks of a text. The longest text has fewer in any alphabetic language; the rest of others is left out."""
 
 _CHARACTERS_PER_TOKEN: Final = 8
-"""Tokenizers take a long run of letters for one unknown word: it counts as at least one token in so many characters."""
+"""A long run of letters is one unknown token to a tokenizer, so this many characters count as at least one."""
 
 _MARKDOWN: Final = re.compile(r"^(?:#{1,6} \S|```|[-*+] \S.*\n[-*+] \S|\|.+\|\s*$|\d+\. \S.*\n\d+\. \S)", re.MULTILINE)
 
@@ -31,15 +30,15 @@ CountTokens = Callable[[str], int]
 
 
 class Chunk(NamedTuple):
-    """A piece of a text and the character at which it begins there."""
+    """A piece of a text, and the position where it begins."""
 
     start: int
     text: str
 
 
 class Chunker:
-    """Cuts texts into chunks of at most `tokens`, by the count of the model they are for. The same text always gives
-    the same chunks, and every character that is no white space is in one of them, up to `CHUNKS_PER_TEXT`."""
+    """Splits texts into chunks of at most `tokens`, counted by the tokenizer of their model. Equal texts give equal
+    chunks, and every visible character is in one of them, up to `CHUNKS_PER_TEXT`."""
 
     def __init__(self, count: CountTokens, *, tokens: int = CHUNK_TOKENS, overlap: int = OVERLAP_TOKENS) -> None:
         def size(text: str) -> int:
@@ -51,7 +50,7 @@ class Chunker:
         self._markdown = MarkdownSplitter.from_callback(size, tokens, overlap)
 
     def chunks(self, text: str) -> list[Chunk]:
-        """In order; none for a text without a visible character."""
+        """Return the chunks in order; none for a blank text."""
         stripped = text.strip()
         if not stripped:
             return []
@@ -63,19 +62,29 @@ class Chunker:
 
 
 ITEMS_PER_GROUP: Final = 100
-"""So many go together: into one call of the embedder, one of the store and one write."""
+"""The most items in one call of the embedder, one call of the store, and one write."""
 
 CHARACTERS_PER_PART: Final = 500_000
-"""Of the texts that are cut into chunks before the first of them is embedded."""
+"""The most characters that are split into chunks before the first of them is embedded."""
 
 MIRRORED_CHARACTERS: Final = 8_000_000
-"""The longest packed embeddings that a mirror takes: a store of documents has a limit. Above it they are made anew."""
+"""The longest packed embeddings in a mirror, because document stores have a limit. Longer ones are made anew."""
+
+
+class Failure(NamedTuple):
+    """Why a version is not in the index. A refusal does not pass by itself. `wait` is the least number of microseconds
+    before a retry is worth it; `jitter` is a factor of about 1, so that not everything is retried at once."""
+
+    reason: str
+    refused: bool
+    wait: int = 0
+    jitter: float = 1.0
 
 
 @dataclass(slots=True)
 class Draft:
-    """`item` and `before` are what the ledger had when it was begun. `rows` are complete once nothing is `missing` of
-    them; with a `failure` it goes no further."""
+    """A version of an item on its way into the index. `item` and `before` are what the ledger had when it was begun.
+    `rows` are complete once nothing is `missing`. A draft with a `failure` goes no further."""
 
     tenant: str
     place: str
@@ -92,11 +101,13 @@ class Draft:
     def texts(self) -> list[str]:
         return self.mirror.texts
 
-    def outcome(self, spread: float, *, anew: bool) -> Outcome:
-        return Outcome(self.place, self.mirror, self.is_new, self.before, self.failure, anew, spread)
+    @property
+    def version(self) -> int:
+        assert self.mirror.version is not None, "a draft is of a version"
+        return self.mirror.version
 
 
-def drafted(told: Told, chunker: Chunker) -> Draft:
+def drafted(told: ItemVersion, chunker: Chunker) -> Draft:
     chunks = chunker.chunks(told.text or "")
     mirror = Mirror(
         told.version, told.fields, [chunk.text for chunk in chunks], [chunk.start for chunk in chunks], value=told.value
@@ -105,13 +116,13 @@ def drafted(told: Told, chunker: Chunker) -> Draft:
 
 
 def mirrored(tenant: str, place: str, item: Item, mirror: Mirror) -> Draft:
-    """One that is made of nothing but what the ledger has of it."""
+    """Return a draft that is made of the item's mirror alone."""
     return Draft(tenant, place, mirror, item, mirror, is_new=False)
 
 
-def parts(told: Sequence[Told]) -> Iterator[list[Told]]:
-    """As much as is to be cut at once."""
-    part: list[Told] = []
+def parts(told: Sequence[ItemVersion]) -> Iterator[list[ItemVersion]]:
+    """Yield parts that are split into chunks at once."""
+    part: list[ItemVersion] = []
     characters = 0
     for one in told:
         length = len(one.text or "")
@@ -125,7 +136,7 @@ def parts(told: Sequence[Told]) -> Iterator[list[Told]]:
 
 
 def groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
-    """What goes together: as many as fit one call of the store. A long text goes alone."""
+    """Yield groups of drafts that fit one call of the store. A long text is a group of its own."""
     group: list[Draft] = []
     chunks = 0
     for draft in drafts:
@@ -140,7 +151,7 @@ def groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
 
 
 def reuse(draft: Draft, model: str, dimension: int) -> None:
-    """Take the embeddings that are known: a text that stayed the same is not embedded again."""
+    """Take known embeddings, so that unchanged texts are not embedded again."""
     texts, before = draft.texts, draft.before
     known: dict[str, int] = {}
     if before is not None and before.embeddings and before.model == model:
@@ -160,12 +171,12 @@ def reuse(draft: Draft, model: str, dimension: int) -> None:
 
 
 def lacks_embeddings(draft: Draft, model: str) -> bool:
-    """Whether one that is made of its mirror needs the embedder."""
+    """Return whether a draft that is made of its mirror needs the embedder."""
     return bool(draft.texts) and (draft.mirror.embeddings is None or draft.mirror.model != model)
 
 
 def take(draft: Draft, rows: Embeddings) -> None:
-    """The embeddings that were missing."""
+    """Take the missing embeddings."""
     if draft.rows is None:
         draft.rows = rows
     else:
@@ -174,7 +185,7 @@ def take(draft: Draft, rows: Embeddings) -> None:
 
 
 def finish(draft: Draft, model: str) -> None:
-    """Make the points, and what the mirror says of their embeddings."""
+    """Make the points, and the mirror with their embeddings."""
     if draft.failure is not None:
         return
     mirror = draft.mirror

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 WORD_CHARACTERS: Final = 64
-"""What is longer is a blob, and is cut: nobody asks for it by its end."""
+"""Longer words are cut: nobody searches for the end of a blob."""
 
 _COMPOUND: Final = re.compile(r"\w+(?:[-.:/@+#']\w+)*")
 _PARTS: Final = re.compile(r"[^\W_]+")
 _WITHOUT_SPACES: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]+")
-"""Scripts that put no space between words: each character and each pair of neighbours is a word."""
+"""Scripts without spaces between words: each character, and each pair of neighbours, is a word."""
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased and without accents, in order. A compound such as `ERR-4312` or `max_age` is a word, and so is each
-    of its parts: it is found by either. Words keep their endings: cutting them off found nothing more."""
+    """Return the words of a text in order, lower-cased and without accents. A compound such as `ERR-4312` or `max_age`
+    is a word, and so is each of its parts. Words keep their endings, because cutting them off found nothing more."""
     found: list[str] = []
     for match in _COMPOUND.finditer(folded(text)):
         compound = match[0]
@@ -36,7 +36,7 @@ def words(text: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Without case, accents and other forms of the same character."""
+    """Return the text without case, accents and compatibility forms of characters."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
@@ -57,27 +57,30 @@ def _of_part(part: str) -> Iterator[str]:
 
 
 WORDS_PER_TEXT: Final = 4_096
-"""The most distinct words of one sparse vector; further ones of a text are left out."""
+"""The most distinct words of one sparse vector; a longer text loses the rest."""
 
 _SATURATION: Final = 1.2
 """BM25's k1: how soon a repeated word stops counting."""
 
 _LENGTH_SHARE: Final = 0.75
-"""BM25's b: how much a long text is held against it."""
+"""BM25's b: how much long texts are penalized."""
 
 _TYPICAL_WORDS: Final = 32.0
-"""The length that counts as usual. A constant: the mean of a collection changes, and what is written stays."""
+"""The length of a typical text. It is a constant, because the mean of a collection changes while weights stay."""
 
 
 class SparseEmbedding(NamedTuple):
-    """Words by the hash of each, in rising order, and what each weighs."""
+    """The hashes of words in rising order, and their weights."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
 
 
+NO_WORDS: Final = SparseEmbedding((), ())
+
+
 def document(text: str) -> SparseEmbedding:
-    """What is kept of a text: the weight of each word within it."""
+    """Return the weight of each word within a text."""
     found = words(text)
     usual = 1 - _LENGTH_SHARE + _LENGTH_SHARE * len(found) / _TYPICAL_WORDS
     weights = {
@@ -87,7 +90,7 @@ def document(text: str) -> SparseEmbedding:
 
 
 def query(text: str) -> SparseEmbedding:
-    """What is asked: each word as often as it stands there."""
+    """Return how often each word occurs in a query."""
     return _embedding(_counted(words(text)))
 
 
@@ -102,7 +105,7 @@ def _counted(found: Iterable[str]) -> dict[int, int]:
 
 
 def word_index(word: str) -> int:
-    """Of 32 bits, the same on every machine: two words of a large vocabulary share one about never."""
+    """Return a hash of 32 bits that is the same on every machine. Collisions are rare enough."""
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
@@ -112,7 +115,7 @@ def _embedding(weights: Mapping[int, float]) -> SparseEmbedding:
 
 
 class Idf:
-    """How rare each word is among some documents."""
+    """The inverse document frequency of words in some documents."""
 
     def __init__(self, documents: Iterable[SparseEmbedding]) -> None:
         self.documents = 0
@@ -127,7 +130,7 @@ class Idf:
 
 
 def keyword_scores(question: SparseEmbedding, documents: Iterable[SparseEmbedding], idf: Idf) -> list[float]:
-    """BM25 of each document, in order; 0 where no word is shared."""
+    """Return the BM25 score of each document, in order; 0 if no word is shared."""
     weights = {index: value * idf.of(index) for index, value in zip(question.indices, question.values, strict=True)}
     return [
         sum([weights[i] * value for i, value in zip(document.indices, document.values, strict=True) if i in weights])

@@ -1,7 +1,7 @@
-"""The points of an item in the vector store: their ids, and the values that filters and scores look at.
+"""The points of an item in the vector store: their names, and the values for filters and scores.
 
-A point is named after its version too: what somebody writes late never stands in the place of what is newer, and who
-finds it knows which version it is of.
+The name of a point contains its version: a late write never replaces a newer version, and a hit shows which version it
+belongs to.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from hivemem_vectors.pipeline.entities import Mirror
 from hivemem_vectors.stores.ports import FieldKind, Point, Value
 
 METADATA_FIELDS: Final = 64
-"""So many fields of the metadata can be filtered by; further ones are left out."""
+"""The most fields of the metadata that a recall can filter by."""
 
 WORD_CHARACTERS: Final = 256
-"""A longer text in the metadata cannot be filtered by."""
+"""The longest text in the metadata that a recall can filter by."""
 
 FIELDS: Final[Mapping[str, FieldKind]] = {
     "below": "keyword",
@@ -30,7 +30,7 @@ FIELDS: Final[Mapping[str, FieldKind]] = {
     "updated_at": "integer",
     "expires_at": "integer",
 }
-"""What is indexed in the store, of the values of `values_of`."""
+"""The values with an index in the store."""
 
 _BETWEEN: Final = "\x00"
 
@@ -55,14 +55,14 @@ def names_of(place: str, version: int, chunks: int) -> list[str]:
 
 
 def prefixes_of(place: str) -> list[str]:
-    """All prefixes that the item is below: `user`, `user:alice`, …"""
+    """Return all prefixes of the item's namespace: `user`, `user:alice`, …"""
     namespace, _ = namespace_and_key(place)
     segments = namespace.split(":")
     return [":".join(segments[:count]) for count in range(1, len(segments) + 1)]
 
 
 def metadata_words(metadata: Mapping[str, Any]) -> list[str]:
-    """One word for each field that can be filtered by: a short text, an integer, true or false."""
+    """Return one word for each short text, integer or boolean of the metadata."""
     words = [
         metadata_word(name, value)
         for name, value in metadata.items()
@@ -77,8 +77,9 @@ def metadata_word(name: str, value: str | int) -> str:
 
 
 def values_of(place: str, version: int, fields: Mapping[str, Any], start: int, length: int) -> dict[str, Value]:
-    """`fields` are those of a mirror: `memory_type`, `created_by`, `updated_at`, `importance`, `valid_from`,
-    `valid_to`, `expires_at` and `metadata`; times in microseconds since 1970, and what is None left out."""
+    """Return the values of a point from the `fields` of a mirror: `memory_type`, `created_by`, `updated_at`,
+    `importance`, `valid_from`, `valid_to`, `expires_at` and `metadata`. Times are microseconds since 1970; missing
+    values are left out."""
     kept: dict[str, Value] = {name: value for name, value in fields.items() if name != "metadata" and value is not None}
     return {
         **kept,
@@ -92,7 +93,7 @@ def values_of(place: str, version: int, fields: Mapping[str, Any], start: int, l
 
 
 def points_of(tenant: str, place: str, mirror: Mirror, rows: Embeddings) -> list[Point]:
-    """All points of an item, given the embeddings of its chunks."""
+    """Return all points of an item, given the embeddings of its chunks."""
     assert mirror.version is not None
     assert len(rows) == len(mirror.texts)
     return [

@@ -1,18 +1,17 @@
-"""Items into the index: what was told of them is embedded, stored, and noted in the ledger with how far it got."""
+"""The indexer: embeds versions of items, stores their points, and notes in the ledger how far each one came."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final
 
 from hivemem_contracts.errors import HiveError
-from hivemem_runtime.circuit_breaker import Breaker
+from hivemem_runtime.circuit_breaker import CircuitBreaker, Health
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.turns import offloaded
 from hivemem_vectors.embedders.ports import Embedder
-from hivemem_vectors.pipeline.decisions.changes import Told, told_of_memory
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
 from hivemem_vectors.pipeline.decisions.drafts import (
     ITEMS_PER_GROUP,
     Chunker,
@@ -24,83 +23,74 @@ from hivemem_vectors.pipeline.decisions.drafts import (
     mirrored,
     parts,
 )
-from hivemem_vectors.pipeline.decisions.item_states import Failure, Gone, is_news, is_unclean
-from hivemem_vectors.pipeline.endpoints.health import Health
-from hivemem_vectors.pipeline.endpoints.memory_service import AGENT, Memories
-from hivemem_vectors.pipeline.endpoints.stages import Embedding, Key, Noting, Placing, failure_of
+from hivemem_vectors.pipeline.decisions.item_states import Deletion, is_news, is_unclean
+from hivemem_vectors.pipeline.endpoints.peers import AGENT, MemoryService
+from hivemem_vectors.pipeline.endpoints.stages import EmbeddingStage, ItemLedger, Key, PointWriter, failure_of
 from hivemem_vectors.pipeline.entities import SYNCED, Item, is_event, named
-from hivemem_vectors.stores.ports import VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.stores.guarded import GuardedStore
 
 GROUPS_AT_ONCE: Final = 4
-"""Of one call: while one is stored, the next one is embedded."""
+"""The most groups of one call: while one is stored, the next one is embedded."""
 
 STORED_AT_ONCE: Final = 4
 
 
 class Indexer:
-    """Any number may be at work on one ledger and one store: what is late is fenced by its version.
+    """Indexes items of any tenants. Any number of indexers may share one ledger and one store, because versions fence
+    whatever comes late.
 
-    Raises only what keeps it from the ledger, or from reading what it was told of.
+    Raises only errors of the ledger, and of reading items from the memory service.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        store: VectorStore,
-        breaker: Breaker,
-        collections: Collections,
+        store: GuardedStore,
         embedder: Embedder,
+        embedder_breaker: CircuitBreaker,
         chunker: Chunker,
-        memories: Memories,
+        memories: MemoryService,
         *,
         collection: str,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`breaker` is that of the store; `collection` the name of the one that all items are in. `clock` counts the
-        seconds for which what is down is left alone."""
+        """`collection` holds the points of all items. `embedder_breaker` guards the embedder."""
+        self._store = store
+        self._collection = collection
+        self._model = embedder.model
+        self._embedder_breaker = embedder_breaker
         self._chunker = chunker
         self._memories = memories
-        self._noting = Noting(ledger)
-        self._embedding = Embedding(embedder, clock)
-        self._placing = Placing(
-            store,
-            breaker,
-            collections,
-            collection,
-            model=embedder.model,
-            dimension=embedder.dimension,
-            clock=clock,
-        )
+        self._ledger = ItemLedger(ledger)
+        self._embedding = EmbeddingStage(embedder)
+        self._points = PointWriter(store, collection)
         self._storing = asyncio.Semaphore(STORED_AT_ONCE)
 
     async def prepare(self) -> None:
-        """Make the collection where it is missing. Raises `InvalidRequest` where it is made for another model or
-        dimension, and `Unavailable` where the store is down: it is asked again then with the first item."""
-        await self._placing.prepare()
+        """Create the collection if it is missing.
+
+        Raises `InvalidRequest` if it was made for another model or dimension, and `Unavailable` while the store is
+        down; the first item creates it then."""
+        await self._store.prepare(self._collection)
 
     async def check_store(self) -> None:
-        """Ask the store how it is, if it was not well."""
-        if not self._placing.condition.health.ready:
-            await self._placing.check()
+        """Call the store if its last call failed, so that its health is up to date."""
+        if not self.store_health().ready:
+            with suppress(HiveError):
+                await self.prepare()
+                await self._store.check()
 
     def store_health(self) -> Health:
-        return self._placing.condition.health
+        return self._store.breaker.health
 
     def embedder_health(self) -> Health:
-        return self._embedding.condition.health
+        return self._embedder_breaker.health
 
-    async def index(self, tenant: str, told: Sequence[Told]) -> None:
-        """All of it is in the index when this returns, or noted as waiting or refused."""
-        assert all(one.tenant == tenant for one in told)
-        await self.take_up(told)
-
-    async def take_up(self, told: Iterable[Told]) -> None:
-        """The same, for items of any tenants."""
-        newest, earlier = _newest(told)
+    async def take_up(self, versions: Iterable[ItemVersion]) -> None:
+        """Index or delete versions. When this returns, each of them is in the index, or noted as waiting or refused."""
+        newest, earlier = _newest(versions)
         if earlier:
             await self.take_up(earlier)
-        items = await self._noting.items(newest)
+        items = await self._ledger.items(newest)
         news = [one for key, one in newest.items() if is_news(items.get(key), one)]
         read, failure = await self._read([one for one in news if _is_unread(one)])
         await self._remove([_gone(one, items.get((one.tenant, one.place))) for one in news if one.gone])
@@ -111,38 +101,38 @@ class Indexer:
             raise failure
 
     async def again(self, tenant: str, places: Sequence[str]) -> None:
-        """Index items anew, whatever the ledger says of them: memories as they are now, read by request; events as
-        they are mirrored. What does not live any more is left alone: its deletion is told."""
-        items = await self._noting.items([(tenant, place) for place in places])
+        """Index items again, whatever the ledger says of them: memories as they are now, read by request, and events
+        from their mirrors. Deleted memories are ignored, because the feed tells of their deletion."""
+        items = await self._ledger.items([(tenant, place) for place in places])
         names = [named(place) for place in places if not is_event(place)]
         found = await self._memories.get_many(tenant, AGENT, names) if names else {}
-        memories = [told_of_memory(tenant, memory) for memory in found.values()]
+        memories = [version_of_memory(tenant, memory) for memory in found.values()]
         await self._settle_all(self._drafted(memories, items), anew=True)
         events = {key: item for key, item in items.items() if is_event(key[1]) and not item.gone}
         await self._settle_all(self._mirrored(events), anew=True)
 
     async def retry(self, tenant: str, places: Sequence[str]) -> int:
-        """Index what waits, as it is mirrored, and remove what is left of what was deleted. Answers for how many
-        items it was not too early."""
-        if self._placing.condition.is_paused:
+        """Index waiting items from their mirrors, and remove points that deletions left. Returns how many items were
+        due."""
+        if self._store.breaker.is_paused:
             return 0
-        items = await self._noting.items([(tenant, place) for place in places])
+        items = await self._ledger.items([(tenant, place) for place in places])
         unclean = {key: item for key, item in items.items() if is_unclean(item)}
-        await self._remove([(tenant, Gone(place, item.heard)) for (_, place), item in unclean.items()])
+        await self._remove([(tenant, Deletion(place, item.heard)) for (_, place), item in unclean.items()])
         waiting = {key: item for key, item in items.items() if not item.gone and item.state != SYNCED}
         tried = await self._settle_all(self._mirrored(waiting, skip=self._must_wait), anew=False)
         return len(unclean) + tried
 
     def _must_wait(self, draft: Draft) -> bool:
-        return self._embedding.condition.is_paused and lacks_embeddings(draft, self._embedding.model)
+        return self._embedder_breaker.is_paused and lacks_embeddings(draft, self._model)
 
-    async def _read(self, told: Sequence[Told]) -> tuple[list[Told], HiveError | None]:
-        """What was left out of their changes, as it is now; or what kept us from reading all of it. What does not live
-        any more is left out: its deletion is told."""
+    async def _read(self, told: Sequence[ItemVersion]) -> tuple[list[ItemVersion], HiveError | None]:
+        """Read versions that are too large for the feed as they are now. Returns the error that kept some of them back.
+        Deleted memories are left out, because the feed tells of their deletion."""
         by_tenant: dict[str, list[tuple[str, str]]] = {}
         for one in told:
             by_tenant.setdefault(one.tenant, []).append(named(one.place))
-        read: list[Told] = []
+        read: list[ItemVersion] = []
         failure: HiveError | None = None
         for tenant, names in by_tenant.items():
             try:
@@ -150,11 +140,11 @@ class Indexer:
             except HiveError as error:
                 failure = error
             else:
-                read += [told_of_memory(tenant, memory) for memory in found.values()]
+                read += [version_of_memory(tenant, memory) for memory in found.values()]
         return read, failure
 
-    async def _drafted(self, told: Sequence[Told], items: Mapping[Key, Item]) -> AsyncGenerator[list[Draft]]:
-        """In groups, with what the ledger had of each before."""
+    async def _drafted(self, told: Sequence[ItemVersion], items: Mapping[Key, Item]) -> AsyncGenerator[list[Draft]]:
+        """Yield groups of drafts with the items and mirrors that the ledger had before."""
         for part in parts(told):
             characters = sum([len(one.text or "") for one in part])
             drafts = await offloaded(characters, partial(_drafts, part, self._chunker))
@@ -162,7 +152,7 @@ class Indexer:
                 for draft in group:
                     draft.item = items.get((draft.tenant, draft.place))
                 known = [(draft.tenant, draft.place) for draft in group if draft.item is not None]
-                mirrors = await self._noting.mirrors(known)
+                mirrors = await self._ledger.mirrors(known)
                 for draft in group:
                     draft.before = mirrors.get((draft.tenant, draft.place))
                 yield group
@@ -170,11 +160,11 @@ class Indexer:
     async def _mirrored(
         self, items: Mapping[Key, Item], *, skip: Callable[[Draft], bool] = lambda _: False
     ) -> AsyncGenerator[list[Draft]]:
-        """In groups, each made of what the ledger has of it."""
+        """Yield groups of drafts that are made of mirrors."""
         keys = list(items)
         for start in range(0, len(keys), ITEMS_PER_GROUP):
             some = keys[start : start + ITEMS_PER_GROUP]
-            mirrors = await self._noting.mirrors(some)
+            mirrors = await self._ledger.mirrors(some)
             drafts = [
                 mirrored(*key, items[key], mirrors[key])
                 for key in some
@@ -184,7 +174,7 @@ class Indexer:
                 yield group
 
     async def _settle_all(self, drafts: AsyncGenerator[list[Draft]], *, anew: bool) -> int:
-        """Group by group, a few side by side; answers how many items there were."""
+        """Index groups of drafts, a few at once. Returns the number of items."""
         slots = asyncio.Semaphore(GROUPS_AT_ONCE)
         count = 0
 
@@ -206,29 +196,28 @@ class Indexer:
         return count
 
     async def _settle(self, drafts: list[Draft], *, anew: bool) -> None:
-        """As far into the index as they come, and noted how far that is."""
-        await self._embedding.embed(self._embedding.reuse(drafts))
+        """Take drafts through all stages, and note the result of each."""
+        await self._embedding.embed(drafts)
         async with self._storing:
             await self._clean([draft for draft in drafts if is_unclean(draft.item)])
             sound = [draft for draft in drafts if draft.failure is None]
             characters = sum([len(text) for draft in sound for text in draft.texts])
-            await offloaded(characters, partial(_finish, sound, self._embedding.model))
-            await self._placing.put(sound)
-            useless = await self._noting.note(drafts, anew=anew)
+            await offloaded(characters, partial(_finish, sound, self._model))
+            await self._points.put(sound)
+            useless = await self._ledger.note(drafts, anew=anew)
             for tenant, names in useless.items():
-                await self._placing.discard(tenant, names)
+                await self._points.discard(tenant, names)
 
     async def _clean(self, drafts: Sequence[Draft]) -> None:
-        """What is left of former lives goes before a new one comes."""
+        """Remove points of deleted items before they are indexed again."""
         for draft in drafts:
-            assert draft.mirror.version is not None, "it is of a version"
             try:
-                await self._placing.remove(draft.tenant, [(draft.place, draft.mirror.version - 1)])
+                await self._points.remove(draft.tenant, [(draft.place, draft.version - 1)])
             except HiveError as error:
                 draft.failure = failure_of(error)
 
-    async def _remove(self, gone: Sequence[tuple[str, Gone]]) -> None:
-        by_tenant: dict[str, list[Gone]] = {}
+    async def _remove(self, gone: Sequence[tuple[str, Deletion]]) -> None:
+        by_tenant: dict[str, list[Deletion]] = {}
         for tenant, one in gone:
             by_tenant.setdefault(tenant, []).append(one)
         slices = [
@@ -238,21 +227,20 @@ class Indexer:
         ]
         await asyncio.gather(*(self._remove_some(tenant, some) for tenant, some in slices))
 
-    async def _remove_some(self, tenant: str, gone: Sequence[Gone]) -> None:
+    async def _remove_some(self, tenant: str, gone: Sequence[Deletion]) -> None:
         async with self._storing:
-            failure: Failure | None = None
             try:
-                await self._placing.remove(tenant, [(one.place, one.version) for one in gone])
+                await self._points.remove(tenant, [(one.place, one.version) for one in gone])
             except HiveError as error:
-                failure = failure_of(error)
-            useless = await self._noting.remove(tenant, [one._replace(failure=failure) for one in gone])
-            await self._placing.discard(tenant, useless)
+                gone = [one._replace(failure=failure_of(error)) for one in gone]
+            useless = await self._ledger.remove(tenant, gone)
+            await self._points.discard(tenant, useless)
 
 
-def _newest(told: Iterable[Told]) -> tuple[dict[Key, Told], list[Told]]:
-    """The newest of each item; and what came before and counts all the same, because an erasure is waited for."""
-    newest: dict[Key, Told] = {}
-    earlier: list[Told] = []
+def _newest(told: Iterable[ItemVersion]) -> tuple[dict[Key, ItemVersion], list[ItemVersion]]:
+    """Return the newest version of each item, and older ones that are erasures, which are counted."""
+    newest: dict[Key, ItemVersion] = {}
+    earlier: list[ItemVersion] = []
     for one in told:
         key = one.tenant, one.place
         known = newest.setdefault(key, one)
@@ -265,15 +253,15 @@ def _newest(told: Iterable[Told]) -> tuple[dict[Key, Told], list[Told]]:
     return newest, earlier
 
 
-def _is_unread(told: Told) -> bool:
+def _is_unread(told: ItemVersion) -> bool:
     return told.text is None and not told.gone
 
 
-def _gone(told: Told, item: Item | None) -> tuple[str, Gone]:
-    return told.tenant, Gone(told.place, told.version, told.receipt, None if item is None else item.indexed)
+def _gone(told: ItemVersion, item: Item | None) -> tuple[str, Deletion]:
+    return told.tenant, Deletion(told.place, told.version, told.receipt, None if item is None else item.indexed)
 
 
-def _drafts(told: Sequence[Told], chunker: Chunker) -> list[Draft]:
+def _drafts(told: Sequence[ItemVersion], chunker: Chunker) -> list[Draft]:
     return [drafted(one, chunker) for one in told]
 
 

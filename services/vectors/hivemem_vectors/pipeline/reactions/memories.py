@@ -6,7 +6,7 @@ from typing import Final
 from hivemem_contracts.changes import Change
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.turns import in_turns
-from hivemem_vectors.pipeline.decisions.changes import ERASED, told_by
+from hivemem_vectors.pipeline.decisions.changes import ERASED, version_of_change
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 
 NAME: Final = "memories"
@@ -20,7 +20,7 @@ ACK_WAIT_SECONDS: Final = 5.0
 
 def memories_reaction(indexer: Indexer) -> Reaction:
     async def follow(changes: Sequence[ReceivedChange]) -> None:
-        await indexer.take_up(await in_turns(newest(changes), told_by))
+        await indexer.take_up(await in_turns(newest(changes), version_of_change))
 
     return Reaction(
         NAME,

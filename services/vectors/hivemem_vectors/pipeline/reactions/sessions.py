@@ -1,7 +1,7 @@
-"""The events of sessions that ask for it go into the index, and out of it when their session is deleted.
+"""The reaction that indexes the events of sessions which ask for it, and removes them with their session.
 
-Workers share the reaction, so one may be told of a session's first events before another one has noted that they are
-wanted. So whoever has noted it reads them: no more than can be on their way to other workers at the same time.
+Workers share the reaction, so one worker may receive a session's first events before another one has noted that they
+are wanted. Whoever notes it therefore reads the events that may be on their way to other workers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_runtime.turns import in_turns
 from hivemem_vectors.pipeline.decisions.changes import (
     Begun,
-    Told,
+    ItemVersion,
     asks,
     can_be_followed,
     follow,
@@ -25,11 +25,11 @@ from hivemem_vectors.pipeline.decisions.changes import (
     let_go,
     object_of,
     shared_through,
-    told_of_event,
+    version_of_event,
 )
 from hivemem_vectors.pipeline.decisions.item_states import is_followed
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
-from hivemem_vectors.pipeline.endpoints.session_service import Sessions
+from hivemem_vectors.pipeline.endpoints.peers import SessionService
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, Followed, events_of
 
 NAME: Final = "sessions"
@@ -44,16 +44,16 @@ Name = tuple[str, str]
 """A tenant and a session."""
 
 
-class Stretch(NamedTuple):
-    """Changes of the feed within which no session begins that had ended before."""
+class FeedStretch(NamedTuple):
+    """Changes of the feed, in a range within which no session begins again."""
 
     begun: dict[Name, Change]
     events: list[Change]
     ended: dict[Name, Change]
 
 
-def sessions_reaction(ledger: Ledger, indexer: Indexer, sessions: Sessions) -> Reaction:
-    following = Following(ledger, indexer, sessions)
+def sessions_reaction(ledger: Ledger, indexer: Indexer, sessions: SessionService) -> Reaction:
+    following = SessionFollower(ledger, indexer, sessions)
     filters = ("hive.chg.*.session.*", "hive.chg.*.event.*")
     return Reaction(
         NAME,
@@ -65,8 +65,8 @@ def sessions_reaction(ledger: Ledger, indexer: Indexer, sessions: Sessions) -> R
     )
 
 
-def stretches(changes: Iterable[ReceivedChange]) -> Iterator[Stretch]:
-    stretch = Stretch({}, [], {})
+def stretches(changes: Iterable[ReceivedChange]) -> Iterator[FeedStretch]:
+    stretch = FeedStretch({}, [], {})
     for received in changes:
         change = received.change
         name = change.tenant, change.namespace
@@ -77,15 +77,15 @@ def stretches(changes: Iterable[ReceivedChange]) -> Iterator[Stretch]:
         elif change.operation in _BEGINNINGS:
             if name in stretch.ended:
                 yield stretch
-                stretch = Stretch({}, [], {})
+                stretch = FeedStretch({}, [], {})
             stretch.begun[name] = change
         elif change.operation == "deleted":
             stretch.ended[name] = change
     yield stretch
 
 
-class Following:
-    def __init__(self, ledger: Ledger, indexer: Indexer, sessions: Sessions) -> None:
+class SessionFollower:
+    def __init__(self, ledger: Ledger, indexer: Indexer, sessions: SessionService) -> None:
         self._ledger = ledger
         self._indexer = indexer
         self._sessions = sessions
@@ -101,7 +101,8 @@ class Following:
                 await self._end(change.tenant, change.namespace, microseconds_from_time(change.at))
 
     async def _asking(self, change: Change) -> Begun | None:
-        """A session that asks for its events to be indexed."""
+        """A session that asks for its events to be indexed. A fork shares the events up to sequence `after` with its
+        origin, under which they are found."""
         tenant, session_id = change.tenant, change.namespace
         session = await self._sessions.session(tenant, session_id) if change.value_omitted else object_of(change)
         if session is None or not asks(session):
@@ -136,16 +137,16 @@ class Following:
         for change in wanted:
             if change.value_omitted:
                 event = await self._sessions.event(change.tenant, change.namespace, change.version)
-                told += [] if event is None else [told_of_event(change.tenant, change.namespace, event)]
+                told += [] if event is None else [version_of_event(change.tenant, change.namespace, event)]
         await self._indexer.take_up(told)
 
     async def _catch_up(self, begun: Begun) -> None:
-        """What other workers were told of before it was noted that it is wanted."""
+        """Index events that other workers received before this one noted that they are wanted."""
         tenant, session_id = begun.tenant, begun.session_id
         try:
             async with aclosing(self._sessions.events(tenant, session_id, begun.after, ON_THEIR_WAY)) as pages:
                 async for events in pages:
-                    await self._indexer.take_up([told_of_event(tenant, session_id, event) for event in events])
+                    await self._indexer.take_up([version_of_event(tenant, session_id, event) for event in events])
         except NotFound:
             # It is deleted, which another worker may have been told of before.
             await self._end(tenant, session_id, begun.since)
@@ -160,7 +161,7 @@ class Following:
         return found
 
     async def _end(self, tenant: str, session_id: str, at: int) -> None:
-        """First the fence, then what is in the index: what comes after that is refused."""
+        """Set the fence, which refuses late events, and then remove the session's events from the index."""
         outcome = await self._ledger.commit(
             system_write(tenant, FOLLOWED, session_id, lambda heads, now: let_go(heads, session_id, at))
         )
@@ -176,7 +177,7 @@ class Following:
             )
             await self._indexer.take_up(
                 [
-                    Told(tenant, found.id, cast("int", found.values["heard"]), True, {}, None)
+                    ItemVersion(tenant, found.id, cast("int", found.values["heard"]), True, {}, None)
                     for found in page.items
                     if not found.values["gone"]
                 ]
@@ -190,5 +191,5 @@ class Following:
         return {id: head.value for id, head in heads.items() if head.value is not None}
 
 
-def _told_by(change: Change) -> Told:
-    return told_of_event(change.tenant, change.namespace, object_of(change))
+def _told_by(change: Change) -> ItemVersion:
+    return version_of_event(change.tenant, change.namespace, object_of(change))

@@ -1,4 +1,4 @@
-"""How much an answer may hold: so many items, tokens and bytes."""
+"""The budget of an answer: items, tokens and bytes."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -12,17 +12,17 @@ _SLICE: Final = 8_192
 
 
 class Budget:
-    """Takes the best items in their order, for as long as they fit.
+    """Takes the best items in order, as long as they fit.
 
-    The tokens are those of an item's value as JSON, or of its text where it has no value. They are never exceeded. An
-    item that alone is over all that was granted is left out, for no budget of this size could ever hold it; the first
-    one that is over what is left ends the answer. Of bytes the first item may have any number.
+    The tokens of an item are counted in its value as JSON, or in its text if it has no value. They never exceed the
+    limit. An item that alone exceeds the whole limit is left out, because no budget of this size can hold it; the first
+    item over the rest ends the answer. The first item may have any number of bytes.
     """
 
     def __init__(self, limit: int, max_tokens: int | None = None, max_bytes: int = REPLY_BYTES) -> None:
         self.lines: list[orjson.Fragment] = []
         self.cut: Literal["tokens", "bytes"] | None = None
-        """Why something was left out, if anything was."""
+        """The reason why an item was left out, if one was."""
         self._limit = limit
         self._max_tokens = max_tokens
         self._tokens = 0
@@ -31,7 +31,7 @@ class Budget:
 
     @property
     def missing(self) -> int:
-        """How many more it takes."""
+        """The number of items that still fit."""
         return 0 if self._ended else self._limit - len(self.lines)
 
     def add(self, item: Mapping[str, Any]) -> None:
@@ -55,7 +55,7 @@ class Budget:
 
 
 def tokens_up_to(text: str, most: int) -> int:
-    """How many there are, or any number over the most: a long text is not counted to its end for nothing."""
+    """Return the number of tokens, or any number over `most`: the rest of a long text is not counted."""
     counted = 0
     for start in range(0, len(text), _SLICE):
         counted += estimated_tokens(text[start : start + _SLICE])

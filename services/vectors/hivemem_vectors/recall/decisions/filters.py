@@ -1,4 +1,4 @@
-"""What a recall wants besides nearness: as conditions of the store, and as the same check on an item's own fields."""
+"""The filters of a recall: as conditions of the store, and as the same check on an item's own fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,17 +6,20 @@ from datetime import datetime
 from typing import Any, Final
 
 from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_contracts.vectors.models import RecallFilter
 from hivemem_contracts.vectors.requests import Recall
+from hivemem_vectors.pipeline.decisions.keywords import NO_WORDS, SparseEmbedding, query
 from hivemem_vectors.pipeline.decisions.points import metadata_word, metadata_words
 from hivemem_vectors.stores.ports import Between, Condition, Equal
 
 _EXACT: Final = 2**53
-"""Larger times the store does not compare exactly: of a bound past them it is told less, never more."""
+"""Stores compare larger times inexactly. A bound past it is relaxed, never tightened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Times are microseconds since 1970; `now` decides what has expired. What is None lets everything pass."""
+class Question:
+    """A recall without the vector of its query. Times are microseconds since 1970; `now` decides what has expired. A
+    filter that is None lets everything pass."""
 
     now: int
     prefix: str | None = None
@@ -27,29 +30,34 @@ class Wanted:
     valid_at: int | None = None
     min_importance: float | None = None
     metadata: tuple[str, ...] = ()
-    """As words of `metadata_word`."""
+    """Words of `metadata_word`."""
+    tenant: str = ""
+    words: SparseEmbedding = NO_WORDS
+    limit: int = 1
 
     @classmethod
-    def by(cls, body: Recall, now: int) -> "Wanted":
-        asked = body.filter
-        if asked is None:
-            return cls(now, body.namespace_prefix, body.memory_type)
+    def of(cls, tenant: str, body: Recall, now: int) -> "Question":
+        filters = body.filter or RecallFilter()
         return cls(
             now,
             body.namespace_prefix,
             body.memory_type,
-            asked.created_by,
-            _moment(asked.updated_after),
-            _moment(asked.updated_before),
-            _moment(asked.valid_at),
-            asked.min_importance,
-            tuple([metadata_word(name, value) for name, value in (asked.metadata or {}).items()]),
+            filters.created_by,
+            _moment(filters.updated_after),
+            _moment(filters.updated_before),
+            _moment(filters.valid_at),
+            filters.min_importance,
+            tuple([metadata_word(name, value) for name, value in (filters.metadata or {}).items()]),
+            tenant,
+            query(body.query),
+            body.limit,
         )
 
     def conditions(self, *, unexpired: bool = False) -> list[Condition]:
-        """What the store can sieve by; `holds` has the last word. That something has not expired is asked for on
-        demand only: of all conditions it alone takes the store as long as the search itself, and there is hardly ever
-        anything that it would leave out."""
+        """Return the conditions for the store; `holds` has the last word.
+
+        `unexpired` is optional because this condition alone takes the store as long as the search itself, and hardly
+        ever leaves anything out."""
         equals = (("below", self.prefix), ("memory_type", self.memory_type), ("created_by", self.created_by))
         found: list[Condition | None] = [Equal(field, value) for field, value in equals if value is not None]
         found += [Equal("metadata", word) for word in self.metadata]
@@ -64,7 +72,7 @@ class Wanted:
         return [condition for condition in found if condition is not None]
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
-        """Of an item below the prefix, given its fields as a mirror has them."""
+        """Return whether an item below the prefix passes, given the fields of its mirror."""
         return (
             (self.memory_type is None or fields.get("memory_type") == self.memory_type)
             and (self.created_by is None or fields.get("created_by") == self.created_by)
@@ -84,7 +92,7 @@ class Wanted:
 
 
 def expired(fields: Mapping[str, Any], now: int) -> bool:
-    """Of the fields of a mirror, or the values of a point."""
+    """Return whether an item has expired, given the fields of its mirror or the values of its point."""
     expires_at = fields.get("expires_at")
     return expires_at is not None and expires_at <= now
 
@@ -110,7 +118,7 @@ def _between(
     below: int | None = None,
     or_missing: bool = False,
 ) -> Condition | None:
-    """None where no bound is left."""
+    """Return a condition with the given bounds, or None if no bound is left."""
     lower = None if above is None or above < -_EXACT else min(above, _EXACT)
     until, before = (None if bound is None or bound > _EXACT else max(bound, -_EXACT) for bound in (at_most, below))
     if lower is None and until is None and before is None:

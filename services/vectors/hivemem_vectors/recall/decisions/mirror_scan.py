@@ -1,32 +1,31 @@
 """Exact search in mirrors: by their words, and by cosine where they have embeddings of the question's model."""
 
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 
 from hivemem_vectors.embedders.ports import Embeddings
-from hivemem_vectors.pipeline.decisions.keywords import Idf, SparseEmbedding, document, keyword_scores
+from hivemem_vectors.pipeline.decisions.keywords import NO_WORDS, Idf, SparseEmbedding, document, keyword_scores
 from hivemem_vectors.pipeline.entities import Mirror, unpacked
-from hivemem_vectors.recall.decisions.filters import Wanted
+from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.ranking import Piece, dense_score, keyword_shares
 from hivemem_vectors.stores.ports import Vector
 
 
 def unit_rows(rows: Embeddings) -> Embeddings:
-    """Each row with length 1; a row of zeros stays one."""
+    """Return each row with length 1; a row of zeros stays one."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32, copy=False)
 
 
 def cosines(question: Vector, unit: Embeddings) -> Vector:
-    """How near each row, of length 1, points to the question, from -1 to 1."""
+    """Return the cosine of each row, which has length 1, with the question."""
     length = float(np.linalg.norm(question))
     return unit @ (question / (length or 1.0)).astype(np.float32, copy=False)
 
 
 def nearest(scores: Vector, top_k: int) -> list[int]:
-    """Where the best scores stand, best first; of equals the earlier one."""
+    """Return the positions of the best scores, best first; of equal ones the earlier."""
     if top_k < 1:
         return []
     if len(scores) <= top_k:
@@ -37,17 +36,12 @@ def nearest(scores: Vector, top_k: int) -> list[int]:
     return [int(at) for at in candidates[order]]
 
 
-_NOTHING: Final = SparseEmbedding((), ())
+class MirrorScan:
+    """Scores the chunks of mirrors, a batch at a time. The rarity of a word follows from the chunks that were added."""
 
-
-class Scan:
-    """Goes through mirrors a batch at a time, and keeps of each chunk what its score is made of. How rare a word is
-    follows from the chunks that it went through."""
-
-    def __init__(self, wanted: Wanted, words: SparseEmbedding, vector: Vector | None, model: str) -> None:
-        self._wanted = wanted
-        self._words = words
-        self._asked = frozenset(words.indices)
+    def __init__(self, question: Question, vector: Vector | None, model: str) -> None:
+        self._question = question
+        self._asked = frozenset(question.words.indices)
         self._vector = vector
         self._model = model
         self._pieces: list[Piece] = []
@@ -55,9 +49,9 @@ class Scan:
         self.chunks = 0
 
     def add(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Those that are wanted among them, by their places. Takes a while: for a thread."""
+        """Add mirrors by their places, if they pass the filters. This takes long, and belongs in a thread."""
         for place, mirror in mirrors.items():
-            if mirror.version is not None and self._wanted.holds(mirror.fields):
+            if mirror.version is not None and self._question.holds(mirror.fields):
                 self._add(place, mirror.version, mirror)
 
     def _add(self, place: str, version: int, mirror: Mirror) -> None:
@@ -68,11 +62,11 @@ class Scan:
             self._pieces.append(
                 Piece(place, version, chunk, start, len(text), near, 0.0, updated_at, importance, is_mirrored=True)
             )
-            self._documents.append(self._shared(text) if self._asked else _NOTHING)
+            self._documents.append(self._shared(text) if self._asked else NO_WORDS)
         self.chunks += len(mirror.texts)
 
     def _dense(self, mirror: Mirror) -> list[float]:
-        """How near each chunk is; 0 where that cannot be known."""
+        """Return the cosine of each chunk; 0 if it is unknown."""
         chunks = len(mirror.texts)
         if self._vector is None or mirror.embeddings is None or mirror.model != self._model or not chunks:
             return [0.0] * chunks
@@ -80,15 +74,15 @@ class Scan:
         return near
 
     def _shared(self, text: str) -> SparseEmbedding:
-        """The words of a chunk that are asked for."""
+        """Return the words that a chunk shares with the question."""
         all_words = document(text)
         shared = [pair for pair in zip(*all_words, strict=True) if pair[0] in self._asked]
         return SparseEmbedding(tuple([index for index, _ in shared]), tuple([weight for _, weight in shared]))
 
     def pieces(self) -> list[Piece]:
-        """Of everything that was added, what either side finds."""
-        scores = keyword_scores(self._words, self._documents, Idf(self._documents))
+        """Return all pieces that either side finds."""
+        scores = keyword_scores(self._question.words, self._documents, Idf(self._documents))
         by_number = {str(number): score for number, score in enumerate(scores) if score > 0}
-        shares = keyword_shares(by_number, words=len(self._words.indices), documents=len(self._documents))
+        shares = keyword_shares(by_number, words=len(self._question.words.indices), documents=len(self._documents))
         found = [piece._replace(keyword=shares.get(str(number), 0.0)) for number, piece in enumerate(self._pieces)]
         return [piece for piece in found if piece.dense > 0 or piece.keyword > 0]

@@ -1,26 +1,26 @@
 """Scores of chunks, and the ranking of items by their best chunk."""
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.vectors import models
 from hivemem_vectors.pipeline.decisions.points import PointName, parsed
-from hivemem_vectors.recall.decisions.filters import expired
-from hivemem_vectors.stores.ports import Hit
+from hivemem_vectors.recall.decisions.filters import Question, expired
+from hivemem_vectors.stores.search import HybridHit
 
 DENSE_SHARE: Final = 0.8
 HALF_LIFE_SECONDS: Final = 30 * 86_400.0
 
 _WORTH_OF_A_WORD: Final = 0.66
-"""What a word of a question is worth on average, found, in units of the rarest one's idf: measured."""
+"""The average worth of a word that is found, in units of the rarest word's idf, by measurement."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What counts how much; only the proportions matter. Of relevance, `dense` is the share of the meaning, and the
-    words have the rest."""
+    """The weights of a score; only their proportions matter. `dense` is the share of the meaning within the relevance,
+    and the words have the rest."""
 
     relevance: float = 1.0
     recency: float = 0.0
@@ -36,7 +36,7 @@ class Weights:
 
 
 class Scores(NamedTuple):
-    """Where a score came from."""
+    """The parts of a score."""
 
     dense: float
     keyword: float
@@ -45,16 +45,17 @@ class Scores(NamedTuple):
 
 
 def dense_score(cosine: float) -> float:
-    """What points elsewhere is as far as what has nothing to do with it."""
+    """Return the score of a cosine. Opposite meanings are no nearer than unrelated ones."""
     return min(max(cosine, 0.0), 1.0)
 
 
 def keyword_shares(scores: Mapping[str, float], *, words: int, documents: int) -> dict[str, float]:
-    """How much of a question of so many words each one answers, given its BM25 among so many documents.
+    """Return the keyword score of each document from 0 to 1, given its BM25, the words of the question, and the number
+    of documents.
 
-    BM25 has no scale of its own. As a share of the best score a chance hit on a "the" would count in full where
-    nothing better was found, so the measure is what a question as long would score where all of it is found. Squared:
-    half of the words say less than half as much.
+    BM25 has no scale of its own. A share of the best score would count a chance hit on "the" in full, so the measure is
+    the score that a question of this length would have if all of it were found. It is squared, because half of the
+    words say less than half as much.
     """
     full = words * _WORTH_OF_A_WORD * math.log(1 + documents)
     most = max(full, max(scores.values(), default=0.0))
@@ -62,7 +63,7 @@ def keyword_shares(scores: Mapping[str, float], *, words: int, documents: int) -
 
 
 def recency(age_seconds: float, half_life_seconds: float) -> float:
-    """1 for what is new, half of it after each half-life; what is from the future is new."""
+    """Return 1 for a new item, halved after each half-life."""
     return math.exp2(-max(age_seconds, 0.0) / half_life_seconds)
 
 
@@ -74,21 +75,16 @@ def score(scores: Scores, weights: Weights) -> float:
 
 
 SCORED: Final = ("start", "length", "updated_at", "importance", "expires_at")
-"""What of a point's values a piece is made of."""
+"""The values of a point that pieces need."""
 
 USUAL_IMPORTANCE: Final = 0.5
-"""Of what nobody has said how important it is."""
+"""The importance of an item without one."""
 
 _DAY_SECONDS: Final = 86_400.0
 
 
-class NamedHit(NamedTuple):
-    name: PointName
-    hit: Hit
-
-
 class Piece(NamedTuple):
-    """A chunk of an item's text that was found: where it stands there, and how near it is in meaning and in words."""
+    """A chunk that was found: its position in the item's text, and how near it is in meaning and in words."""
 
     place: str
     version: int
@@ -100,11 +96,12 @@ class Piece(NamedTuple):
     updated_at: int
     importance: float | None
     is_mirrored: bool = False
-    """Found in the mirror, which has the version that counts, and not in the index, which may have others."""
+    """Whether it was found in the mirror, which has the current version, and not in the index, which may have others.
+    """
 
 
 class Ranked(NamedTuple):
-    """An item by the best of its pieces."""
+    """An item with its best piece."""
 
     piece: Piece
     scores: Scores
@@ -112,7 +109,7 @@ class Ranked(NamedTuple):
 
 
 def weights_of(asked: models.Weights | None, *, embedded: bool) -> Weights:
-    """Where the question could not be embedded, the words are all of the relevance."""
+    """Return the weights of a recall. If the question is not embedded, the words are all of the relevance."""
     if asked is None:
         weights = Weights()
     else:
@@ -122,23 +119,19 @@ def weights_of(asked: models.Weights | None, *, embedded: bool) -> Weights:
     return weights if embedded else replace(weights, dense=0.0)
 
 
-def named(hits: Iterable[Hit]) -> list[NamedHit]:
-    return [NamedHit(parsed(hit.id), hit) for hit in hits]
+def pieces_of(
+    hits: Iterable[HybridHit], question: Question, *, documents: int, replaced: Container[str]
+) -> list[Piece]:
+    """Return the hits as pieces, given the number of points in the index. Hits that are expired, or whose places are
+    `replaced` by newer versions which wait for the index, are left out."""
+    named = [(parsed(hit.id), hit) for hit in hits if not expired(hit.values, question.now)]
+    counting = [(name, hit) for name, hit in named if name.place not in replaced]
+    by_words = {hit.id: hit.sparse for _, hit in counting if hit.sparse}
+    keywords = keyword_shares(by_words, words=len(question.words.indices), documents=documents)
+    return [_piece(name, hit, keywords.get(hit.id, 0.0)) for name, hit in counting]
 
 
-def unexpired(hits: Iterable[NamedHit], now: int, replaced: Container[str]) -> list[NamedHit]:
-    """Those that have not expired, without those of places that are `replaced` by what waits."""
-    return [found for found in hits if found.name.place not in replaced and not expired(found.hit.values, now)]
-
-
-def pieces_of(hits: Sequence[NamedHit], *, words: int, documents: int) -> list[Piece]:
-    """Of a question of so many words, asked of so many points."""
-    by_words = {hit.id: hit.sparse for _, hit in hits if hit.sparse}
-    keywords = keyword_shares(by_words, words=words, documents=documents)
-    return [_piece(name, hit, keywords.get(hit.id, 0.0)) for name, hit in hits]
-
-
-def _piece(name: PointName, hit: Hit, keyword: float) -> Piece:
+def _piece(name: PointName, hit: HybridHit, keyword: float) -> Piece:
     values = cast("Mapping[str, Any]", hit.values)  # as `values_of` made them
     near = dense_score(hit.dense or 0.0)
     return Piece(
@@ -147,8 +140,8 @@ def _piece(name: PointName, hit: Hit, keyword: float) -> Piece:
 
 
 def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]:
-    """Each item once, by the best piece of the newest version that was found of it, the best first; of equals the one
-    whose place sorts first."""
+    """Return each item once, by the best piece of its newest version that was found, best first; of equal ones by
+    place."""
     best: dict[str, tuple[int, float, Piece]] = {}
     for piece in pieces:
         relevance = weights.dense * piece.dense + (1 - weights.dense) * piece.keyword

@@ -1,4 +1,4 @@
-"""From what was found to what is answered: each item as it is now, if it still is what was asked for."""
+"""The last step of a recall: the items that were found as they are now, if they still match."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,16 +8,15 @@ from hivemem_contracts.errors import Internal, Overloaded, Unavailable
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call
-from hivemem_vectors.pipeline.decisions.changes import told_of_memory
-from hivemem_vectors.pipeline.endpoints.memory_service import Memories, Name
+from hivemem_vectors.pipeline.decisions.changes import version_of_memory
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, Name
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Mirror, is_event, named
 from hivemem_vectors.recall.decisions.budget import Budget
-from hivemem_vectors.recall.decisions.filters import Wanted
+from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.ranking import Piece, Ranked
 
 SPARE_ITEMS: Final = (3, 30, 300)
-"""So many more are read than are wanted, each time: they may have gone or changed since they were indexed. More often
-they are not read."""
+"""How many more items than wanted are read in each round, because some may have gone or changed since."""
 
 LONGEST_SECONDS: Final = 3.0
 DIGITS: Final = 6
@@ -25,28 +24,28 @@ _NEVER: Final = 2**63
 
 
 class Sources(NamedTuple):
-    """What is known of some items: memories as they are, the mirror of all others. Those `left` were not read."""
+    """The current memories, and the mirrors of all other items. Memories in `left` were not read."""
 
     memories: Mapping[Name, Mapping[str, Any]]
     left: frozenset[Name]
     mirrors: Mapping[str, Mirror]
 
     def has_now(self, piece: Piece) -> bool:
-        """Whether the piece is known to be of its item as it is now. The mirror has nothing else."""
+        """Return whether the piece belongs to the current version of its item. The mirror has no other."""
         memory = None if is_event(piece.place) else self.memories.get(named(piece.place))
         return piece.is_mirrored or (memory is not None and memory["version"] == piece.version)
 
 
-class Hydrating:
-    """Asks the memory service in the name of whoever asks."""
+class Hydration:
+    """Reads items from the memory service in the name of the caller."""
 
-    def __init__(self, ledger: Ledger, memories: Memories) -> None:
+    def __init__(self, ledger: Ledger, memories: MemoryService) -> None:
         self._ledger = ledger
         self._memories = memories
 
-    async def fill(self, budget: Budget, call: Call, ranked: Sequence[Ranked], wanted: Wanted) -> str | None:
-        """Put the best into the budget. Where the memory service does not answer, they are as they were indexed, and
-        the answer is why."""
+    async def fill(self, budget: Budget, call: Call, ranked: Sequence[Ranked], question: Question) -> str | None:
+        """Put the best items into the budget. If the memory service does not answer, they are as they were indexed, and
+        the reason is returned."""
         failure: str | None = None
         done = 0
         for spare in SPARE_ITEMS:
@@ -57,11 +56,11 @@ class Hydrating:
             if isinstance(sources, str):
                 failure, sources = sources, await self._as_indexed(call, some)
             indexed = await self._indexed(call, [item for item in some if not sources.has_now(item.piece)])
-            done += _taken(budget, some, sources, indexed, wanted)
+            done += _taken(budget, some, sources, indexed, question)
         return failure
 
     async def _indexed(self, call: Call, some: Sequence[Ranked]) -> dict[str, int]:
-        """Which version of each is noted as the one that the index has."""
+        """Return the indexed version of each item by the ledger."""
         if not some:
             return {}
         heads = await self._ledger.heads(ITEM, call.sender.tenant, [item.piece.place for item in some])
@@ -72,7 +71,7 @@ class Hydrating:
         }
 
     async def _as_they_are(self, call: Call, some: Sequence[Ranked]) -> Sources | str:
-        """Or why they cannot be had."""
+        """Return the current items, or the reason why they cannot be read."""
         places = [item.piece.place for item in some]
         names = [named(place) for place in places if not is_event(place)]
         events = [place for place in places if is_event(place)]
@@ -96,12 +95,14 @@ class Hydrating:
         return {place: head.value for place, head in heads.items() if head.value is not None}
 
 
-def _taken(budget: Budget, some: Sequence[Ranked], sources: Sources, indexed: Mapping[str, int], wanted: Wanted) -> int:
-    """How many were looked at before the budget was full, or one was not read."""
+def _taken(
+    budget: Budget, some: Sequence[Ranked], sources: Sources, indexed: Mapping[str, int], question: Question
+) -> int:
+    """Return the number of items before the budget was full, or an unread one came."""
     for number, item in enumerate(some):
         place = item.piece.place
         if not sources.has_now(item.piece) and item.piece.version < indexed.get(place, _NEVER):
-            # What is left of a former version, or of what is gone.
+            # The point is left over from an older version, or from a deleted item.
             continue
         # An event may have the name of a memory.
         name = None if is_event(place) else named(place)
@@ -109,18 +110,18 @@ def _taken(budget: Budget, some: Sequence[Ranked], sources: Sources, indexed: Ma
             return number
         memory = None if name is None else sources.memories.get(name)
         if memory is not None:
-            answered = _as_it_is(item, memory, wanted)
+            answered = _as_it_is(item, memory, question)
         else:
-            answered = _as_it_was_indexed(item, sources.mirrors.get(place), wanted)
+            answered = _as_it_was_indexed(item, sources.mirrors.get(place), question)
         if answered is not None:
             budget.add(answered)
     return len(some)
 
 
-def _as_it_is(item: Ranked, memory: Mapping[str, Any], wanted: Wanted) -> dict[str, Any] | None:
-    """None where that is not what was asked for any more."""
-    told, piece = told_of_memory("", memory), item.piece
-    if not wanted.holds(told.fields):
+def _as_it_is(item: Ranked, memory: Mapping[str, Any], question: Question) -> dict[str, Any] | None:
+    """Return the item as it is now; None if it does not match any more."""
+    told, piece = version_of_memory("", memory), item.piece
+    if not question.holds(told.fields):
         return None
     text = told.text if told.version == piece.version else None
     return {
@@ -137,10 +138,10 @@ def _as_it_is(item: Ranked, memory: Mapping[str, Any], wanted: Wanted) -> dict[s
     }
 
 
-def _as_it_was_indexed(item: Ranked, mirror: Mirror | None, wanted: Wanted) -> dict[str, Any] | None:
-    """None where it is gone by now."""
+def _as_it_was_indexed(item: Ranked, mirror: Mirror | None, question: Question) -> dict[str, Any] | None:
+    """Return the item as it was indexed; None if it is gone by now."""
     piece = item.piece
-    if mirror is None or mirror.version is None or not wanted.holds(mirror.fields):
+    if mirror is None or mirror.version is None or not question.holds(mirror.fields):
         return None
     namespace, key = named(piece.place)
     return {

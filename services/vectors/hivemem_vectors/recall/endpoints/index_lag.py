@@ -1,5 +1,7 @@
-"""Whether the index has all that was written: what is not on the feed yet, what is not taken up from there, and what
-waits. Each of them is looked at again and again; who waits has a time after which that ends."""
+"""The lag of the index: changes that are not on the feed yet, not taken up from it, or waiting.
+
+Each of them is polled until the caller's time limit.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,26 +11,21 @@ from typing import Final, TypeVar
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.subjects import encode_token, namespace_tokens
-from hivemem_contracts.vectors.operations import NAME
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading, FeedState, StoredChange
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
-
-MEMORIES: Final = f"{NAME}-memories"
-SESSIONS: Final = f"{NAME}-sessions"
-"""The consumers of the reactions that take up memories, and the events of sessions."""
 
 FIRST_PAUSE_SECONDS: Final = 0.005
 LONGEST_PAUSE_SECONDS: Final = 0.05
 ASKED_AGAIN_SECONDS: Final = 0.005
-"""For so long one answer about how far the feed was taken up does for everybody who waits."""
+"""How long the position of a consumer is shared by all who wait."""
 
 RECENT_MICROSECONDS: Final = 10_000_000
-"""What was acknowledged longer ago is on the feed."""
+"""Older acknowledged writes are on the feed for sure."""
 
 RECENT_MEMORIES: Final = 100
 WAITING_AT_ONCE: Final = 100
@@ -37,7 +34,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Waiter:
-    """A recall that waits: woken by what this worker commits, and looking by itself for what others do."""
+    """A recall that waits for the index. It is woken by commits of this worker, and polls for commits of others."""
 
     def __init__(self, tenant: str, prefix: str | None, limit: asyncio.Timeout) -> None:
         self.tenant, self.prefix = tenant, prefix
@@ -46,7 +43,7 @@ class Waiter:
         self.high: str | None = high
         self.limit = limit
         self.indexed = 0
-        """The newest version that this worker has indexed below the prefix meanwhile."""
+        """The newest version that this worker has indexed below the prefix since."""
         self.longest_pause_seconds = LONGEST_PAUSE_SECONDS
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._woken = asyncio.Event()
@@ -66,7 +63,7 @@ class Waiter:
         self._woken.clear()
 
     def is_too_late(self, item: Item) -> bool:
-        """Whether an item that waits is not tried again before the wait is over."""
+        """Return whether a waiting item is not retried before the time limit."""
         until = self.limit.when()
         assert until is not None, "every wait has its end"
         left = until - asyncio.get_running_loop().time()
@@ -77,10 +74,10 @@ class Waiter:
         )
 
 
-class CatchingUp:
-    """Asks the ledger, the memory service, and the feed, once it was started."""
+class IndexLag:
+    """Follows the lag of the index by the ledger, the memory service and the feed, after `start`."""
 
-    def __init__(self, ledger: Ledger, memories: Memories) -> None:
+    def __init__(self, ledger: Ledger, memories: MemoryService) -> None:
         self._ledger = ledger
         self._memories = memories
         self._feed: FeedReading | None = None
@@ -99,15 +96,14 @@ class CatchingUp:
         return self._feed
 
     async def all_indexed(self, waiter: Waiter) -> bool:
-        """Once everything that was acknowledged by now is indexed; False where something is left that will not be
-        tried again in time."""
+        """Return once everything acknowledged by now is indexed; False if an item will not be retried in time."""
         recent = await self._just_written(waiter)
         await self._until_taken_up(waiter)
         await self._until_heard(waiter, recent)
         return await self._until_none_waits(waiter)
 
     async def _just_written(self, waiter: Waiter) -> dict[str, int]:
-        """The versions of what may be acknowledged and not on the feed yet."""
+        """Return versions that may be acknowledged and not on the feed yet."""
         since = now_microseconds() - RECENT_MICROSECONDS
         ask = partial(self._memories.written_since, waiter.tenant, moment=since, limit=RECENT_MEMORIES)
         prefixes = NAMESPACE_ROOTS if waiter.prefix is None else (waiter.prefix,)
@@ -168,7 +164,7 @@ class CatchingUp:
         return all(place in items and items[place].heard >= version for place, version in versions.items())
 
     async def _until_none_waits(self, waiter: Waiter) -> bool:
-        """Of those that wait for the index now."""
+        """Wait for the items that wait for the index now. Returns False if one of them will not be retried in time."""
         in_time, cursor = True, None
         while True:
             page = await self._ledger.find(
@@ -210,7 +206,7 @@ class CatchingUp:
 
 
 async def _patiently(waiter: Waiter, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Again and again while nobody answers."""
+    """Repeat a call until somebody answers it."""
     while True:
         try:
             return await ask()
@@ -225,7 +221,7 @@ def _has(item: Item, version: int) -> bool:
 
 
 def _subjects(tenant: str, prefix: str | None) -> list[tuple[str, str]]:
-    """What is to be taken up by which consumer."""
+    """Return the consumers of the feed, each with the subject that it has to take up."""
     start = f"hive.chg.{encode_token(tenant)}"
     tokens = () if prefix is None else namespace_tokens(prefix)
     subjects = [(MEMORIES, ".".join([start, "memory", *tokens, ">"]))]

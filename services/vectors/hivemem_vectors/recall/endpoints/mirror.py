@@ -7,10 +7,9 @@ from typing import Final, NamedTuple
 
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Head, Ledger
-from hivemem_vectors.pipeline.decisions.keywords import SparseEmbedding
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Item, Mirror
-from hivemem_vectors.recall.decisions.filters import Wanted
-from hivemem_vectors.recall.decisions.mirror_scan import Scan
+from hivemem_vectors.recall.decisions.filters import Question
+from hivemem_vectors.recall.decisions.mirror_scan import MirrorScan
 from hivemem_vectors.recall.decisions.ranking import Piece
 from hivemem_vectors.stores.ports import Vector
 
@@ -24,9 +23,9 @@ CHUNKS_READ_AT_ONCE: Final = 1_000
 """A mirror may be of megabytes."""
 
 
-class Waiting(NamedTuple):
-    """What waits for the index below a prefix: so many items, or `more`. `mirrors` are newer than what the index has of
-    their places."""
+class WaitingItems(NamedTuple):
+    """The items that wait for the index below a prefix, or `more` of them. Each mirror is newer than the indexed
+    version."""
 
     items: int
     more: bool
@@ -40,25 +39,25 @@ class Waiting(NamedTuple):
         return told if self.reason is None else f"{told}: {self.reason}"
 
 
-NOTHING_WAITS: Final = Waiting(0, False, None, {})
+NOTHING_WAITS: Final = WaitingItems(0, False, None, {})
 
 
-class Searched(NamedTuple):
-    """What was found among so many items, which were all that there are where it is `complete`."""
+class MirrorFindings(NamedTuple):
+    """The pieces that were found in the mirrors of `items` items; all of them if the search was `complete`."""
 
     pieces: list[Piece]
     items: int
     complete: bool
 
 
-class Mirrored:
-    """`model` is that of the questions."""
+class MirrorSearch:
+    """Searches mirrors; `model` is the model of the questions."""
 
     def __init__(self, ledger: Ledger, model: str) -> None:
         self._ledger = ledger
         self._model = model
 
-    async def waiting(self, tenant: str, prefix: str | None) -> Waiting:
+    async def waiting(self, tenant: str, prefix: str | None) -> WaitingItems:
         low, high = _range(prefix)
         page = await self._ledger.find(ITEM, tenant, "waiting", equals={}, low=low, high=high, limit=WAITING_ITEMS)
         heads = {head.id: head.value for head in page.items if head.value is not None}
@@ -72,13 +71,11 @@ class Mirrored:
             chunks += sum([len(mirror.texts) for mirror in found.values()])
             mirrors.update((place, mirror) for place, mirror in found.items() if _is_newer(mirror, heads[place]))
         items = min(looked_at, len(places))
-        return Waiting(items, page.cursor is not None or items < len(places), _reason(heads.values()), mirrors)
+        return WaitingItems(items, page.cursor is not None or items < len(places), _reason(heads.values()), mirrors)
 
-    async def among(
-        self, mirrors: Mapping[str, Mirror], wanted: Wanted, words: SparseEmbedding, vector: Vector | None
-    ) -> list[Piece]:
-        """What is found among these."""
-        scan = Scan(wanted, words, vector, self._model)
+    async def among(self, mirrors: Mapping[str, Mirror], question: Question, vector: Vector | None) -> list[Piece]:
+        """Search these mirrors."""
+        scan = MirrorScan(question, vector, self._model)
 
         def search() -> list[Piece]:
             scan.add(mirrors)
@@ -86,24 +83,33 @@ class Mirrored:
 
         return await asyncio.to_thread(search)
 
-    async def everywhere(self, tenant: str, wanted: Wanted, words: SparseEmbedding, vector: Vector | None) -> Searched:
-        """What is found below the prefix, within a bound. Keys that are ULIDs sort by time: so the newest of a
-        namespace are looked at first, where its keys are."""
-        scan = Scan(wanted, words, vector, self._model)
-        low, high = _range(wanted.prefix)
+    async def everywhere(self, question: Question, vector: Vector | None) -> MirrorFindings:
+        """Search the mirrors below the prefix, within a bound.
+
+        Keys that are ULIDs sort by time, so the newest memories of such a namespace are searched first."""
+        scan = MirrorScan(question, vector, self._model)
+        low, high = _range(question.prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + SECONDS
         items, cursor = 0, None
         while True:
             page = await self._ledger.find(
-                ITEM, tenant, "all", equals={}, low=low, high=high, reverse=True, cursor=cursor, limit=READ_AT_ONCE
+                ITEM,
+                question.tenant,
+                "all",
+                equals={},
+                low=low,
+                high=high,
+                reverse=True,
+                cursor=cursor,
+                limit=READ_AT_ONCE,
             )
             for places in _parts(page.items):
-                await asyncio.to_thread(scan.add, await self._mirrors(tenant, places))
+                await asyncio.to_thread(scan.add, await self._mirrors(question.tenant, places))
                 items += len(places)
             cursor = page.cursor
             if cursor is None or items >= ITEMS or scan.chunks >= CHUNKS or loop.time() >= until:
-                return Searched(await asyncio.to_thread(scan.pieces), items, cursor is None)
+                return MirrorFindings(await asyncio.to_thread(scan.pieces), items, cursor is None)
 
     async def _mirrors(self, tenant: str, places: Sequence[str]) -> dict[str, Mirror]:
         heads = await self._ledger.heads(MIRROR, tenant, places)
@@ -115,7 +121,7 @@ def _range(prefix: str | None) -> tuple[str | None, str | None]:
 
 
 def _parts(heads: Iterable[Head[Item]]) -> Iterator[list[str]]:
-    """The places of what is not gone, as many as are to be read at once."""
+    """Yield the places of living items, as many as are read at once."""
     places: list[str] = []
     chunks = 0
     for head in heads:
@@ -134,6 +140,6 @@ def _is_newer(mirror: Mirror, item: Item) -> bool:
 
 
 def _reason(items: Iterable[Item]) -> str | None:
-    """Why most of them wait, as far as they say so."""
+    """Return the most common error of waiting items."""
     reasons = Counter([item.error for item in items if item.error is not None])
     return reasons.most_common(1)[0][0] if reasons else None

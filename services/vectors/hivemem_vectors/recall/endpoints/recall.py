@@ -1,4 +1,4 @@
-"""Recall: what was written is found by what it means and by its words, and what is missing is said."""
+"""The recall operation: memories and events by meaning and by words, with everything that the answer may lack."""
 
 import asyncio
 from collections.abc import Generator, Sequence
@@ -8,51 +8,48 @@ import orjson
 
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.vectors import operations, requests
-from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.embedders.ports import Embedder
-from hivemem_vectors.pipeline.decisions.keywords import query
-from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.recall.decisions.budget import Budget
-from hivemem_vectors.recall.decisions.filters import Wanted
+from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
-from hivemem_vectors.recall.endpoints.hydrate import Hydrating
-from hivemem_vectors.recall.endpoints.index import Index
-from hivemem_vectors.recall.endpoints.mirror import Mirrored
-from hivemem_vectors.recall.endpoints.search import Question, Searching, Shortfall
-from hivemem_vectors.recall.endpoints.waiting import Behind
-from hivemem_vectors.stores.ports import Vector, VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import Collections
+from hivemem_vectors.recall.endpoints.hydrate import Hydration
+from hivemem_vectors.recall.endpoints.mirror import MirrorSearch
+from hivemem_vectors.recall.endpoints.search import ItemSearch, Shortfall
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.guarded import GuardedStore
+from hivemem_vectors.stores.ports import Vector
 
 EMBED_SECONDS: Final = 2.0
-"""Longer is as good as not at all: the words alone find something, too."""
+"""After this time the words alone are searched."""
 
 
-class Recalling:
-    """`breaker` is that of the store, which the pipeline has as well; `collection` the one that all items are in."""
+class RecallEndpoint:
+    """`collection` holds the points of all items."""
 
     def __init__(
         self,
         ledger: Ledger,
-        store: VectorStore,
-        breaker: Breaker,
-        collections: Collections,
+        store: GuardedStore,
         embedder: Embedder,
-        memories: Memories,
-        behind: Behind,
+        memories: MemoryService,
+        waiters: IndexWaiters,
         *,
         collection: str,
     ) -> None:
-        mirrored = Mirrored(ledger, embedder.model)
         self._embedder = embedder
-        self._behind = behind
-        self._searching = Searching(Index(store, breaker, collections, embedder, collection), mirrored)
-        self._hydrating = Hydrating(ledger, memories)
+        self._waiters = waiters
+        self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
+        self._hydration = Hydration(ledger, memories)
+
+    def bind(self, service: Service) -> None:
+        service.handler(operations.RECALL, self.recall)
 
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
-        embedding = asyncio.create_task(self._embedded(body.query))
+        embedding = asyncio.create_task(self._embed(body.query))
         try:
             return await self._recall(call, body, embedding)
         finally:
@@ -61,19 +58,19 @@ class Recalling:
     async def _recall(self, call: Call, body: requests.Recall, embedding: "asyncio.Task[Vector | Shortfall]") -> bytes:
         tenant = call.sender.tenant
         shortfalls: list[Shortfall] = []
-        if not await self._behind.waited(tenant, body):
+        if not await self._waiters.waited(tenant, body):
             shortfalls.append(Shortfall("behind", "not everything that was written before is indexed yet"))
-        await asyncio.sleep(0)  # the embedder begins, and what follows is done meanwhile
-        waiting = await self._searching.prepare(tenant, body.namespace_prefix)
-        # Counted from here on: what a recall waits for anyway, the embedder has as well.
-        vector = _Embedded(embedding, asyncio.get_running_loop().time() + EMBED_SECONDS)
-        wanted = Wanted.by(body, now_microseconds())
-        question = Question(tenant, wanted, query(body.query), body.limit, vector)
+        await asyncio.sleep(0)  # lets the embedder begin, so that it works during the following steps
+        waiting = await self._search.prepare(tenant, body.namespace_prefix)
+        # The time limit of the embedding begins here, because the steps before took their time anyway.
+        vector = QuestionVector(embedding, asyncio.get_running_loop().time() + EMBED_SECONDS)
+        question = Question.of(tenant, body, now_microseconds())
         for deeper in (False, True):
-            found = await self._searching.search(question, waiting, deeper=deeper)
+            found = await self._search.search(question, vector, waiting, deeper=deeper)
             weights = weights_of(body.weights, embedded=await vector is not None)
             budget = Budget(body.limit, body.max_tokens)
-            failure = await self._hydrating.fill(budget, call, ranking(found.pieces, weights, wanted.now), wanted)
+            ranked = ranking(found.pieces, weights, question.now)
+            failure = await self._hydration.fill(budget, call, ranked, question)
             if not budget.missing or not found.more:
                 break
         shortfalls += [*vector.shortfalls, *found.shortfalls]
@@ -81,7 +78,7 @@ class Recalling:
             shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
         return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
 
-    async def _embedded(self, text: str) -> "Vector | Shortfall":
+    async def _embed(self, text: str) -> "Vector | Shortfall":
         try:
             rows = await self._embedder.embed([text])
         except HiveError as error:
@@ -90,8 +87,9 @@ class Recalling:
         return vector
 
 
-class _Embedded:
-    """A question's vector, as often as it is awaited; None, and a shortfall, where it cannot be had in time."""
+class QuestionVector:
+    """The vector of a question, which can be awaited many times. It is None, and there is a shortfall, if the embedder
+    fails or takes too long."""
 
     def __init__(self, embedding: "asyncio.Task[Vector | Shortfall]", until: float) -> None:
         self._embedding = embedding
@@ -106,7 +104,7 @@ class _Embedded:
             return None
         try:
             async with asyncio.timeout_at(self._until):
-                # Who gives up waiting for it, as a search in time does, does not keep the others from it.
+                # A search that is cancelled must not cancel the embedding for the others.
                 embedded = await asyncio.shield(self._embedding)
         except TimeoutError:
             detail = "the embedder takes too long, the words of the question alone are searched"
@@ -122,7 +120,3 @@ def _degraded(shortfalls: Sequence[Shortfall]) -> dict[str, Any] | None:
         return None
     reasons = list(dict.fromkeys([shortfall.reason for shortfall in shortfalls]))
     return {"reasons": reasons, "detail": "; ".join([shortfall.detail for shortfall in shortfalls])}
-
-
-def bind(service: Service, recalling: Recalling) -> None:
-    service.handler(operations.RECALL, recalling.recall)

@@ -12,28 +12,28 @@ from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
-from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.pipeline.entities import ITEM
-from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, CatchingUp, Waiter
+from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, IndexLag, Waiter
 
 RECALLS_WAITING: Final = 256
 OFTEN_FOR: Final = 16
-"""Where more than so many wait, each of them looks less often."""
+"""With more waiting recalls than this, each of them polls less often."""
 
 ITEMS_LOOKED_AT: Final = 1_000
 RETRY_AFTER_MS: Final = 250
 
 
-class Behind(Background):
-    """Who waits in this worker for the index to catch up; up to `limit` recalls may."""
+class IndexWaiters(Background):
+    """The recalls of this worker that wait for the index, at most `limit`."""
 
-    def __init__(self, ledger: Ledger, memories: Memories, *, limit: int = RECALLS_WAITING) -> None:
+    def __init__(self, ledger: Ledger, memories: MemoryService, *, limit: int = RECALLS_WAITING) -> None:
         self._ledger = ledger
-        self._catching_up = CatchingUp(ledger, memories)
+        self._catching_up = IndexLag(ledger, memories)
         self._limit = limit
         self._waiters: dict[str, set[Waiter]] = {}
         self.waiting = 0
-        """How many recalls wait."""
+        """The number of waiting recalls."""
         self._leaving = False
         ledger.on_commit(self._committed)
 
@@ -46,7 +46,7 @@ class Behind(Background):
         self._catching_up.stop()
 
     def leave(self) -> None:
-        """Everybody goes on with what there is."""
+        """Let every recall go on with the index as it is."""
         self._leaving = True
         now = asyncio.get_running_loop().time()
         for waiters in self._waiters.values():
@@ -55,7 +55,7 @@ class Behind(Background):
                     waiter.limit.reschedule(now)
 
     async def waited(self, tenant: str, body: Recall) -> bool:
-        """Whether the index has what the recall wants it to have: once it does, or when the time is over."""
+        """Return whether the index has caught up with the recall's wish, once it has, or at the time limit."""
         wait_ms = RECALL_WAIT_DEFAULT_MS if body.wait_ms is None else body.wait_ms
         until = asyncio.get_running_loop().time() + wait_ms / 1_000
         prefix = body.namespace_prefix
@@ -64,8 +64,8 @@ class Behind(Background):
         return not body.wait_ms or await self.caught_up(tenant, prefix, until)
 
     async def found(self, tenant: str, prefix: str | None, version: int, until: float) -> bool:
-        """Whether something below the prefix is indexed at the version or a later one. Where there is too much to look
-        at, whether everything is that was written before."""
+        """Return whether an item below the prefix is indexed at the version or a later one. If there are too many items
+        to look at, return whether everything is indexed that was written before."""
         low, high = (None, None) if prefix is None else below(prefix)
         newest = await self._newest(tenant, low, high)
         if newest is not None and newest >= version:
@@ -73,7 +73,7 @@ class Behind(Background):
         return await self._within(tenant, prefix, until, lambda waiter: self._found(waiter, version))
 
     async def caught_up(self, tenant: str, prefix: str | None, until: float) -> bool:
-        """Whether everything below the prefix is indexed that was acknowledged before."""
+        """Return whether everything below the prefix is indexed that was acknowledged before."""
         return await self._within(tenant, prefix, until, self._catching_up.all_indexed)
 
     async def _within(
@@ -124,7 +124,7 @@ class Behind(Background):
         return True
 
     async def _newest(self, tenant: str, low: str | None, high: str | None) -> int | None:
-        """The newest version that is indexed there; None where there is too much to look at."""
+        """Return the newest indexed version there; None if there are too many items."""
         page = await self._ledger.covered(ITEM, tenant, "all", equals={}, low=low, high=high, limit=ITEMS_LOOKED_AT)
         if page.cursor is not None:
             return None

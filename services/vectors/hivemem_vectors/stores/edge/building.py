@@ -1,4 +1,4 @@
-"""The building of a collection's graphs by a process of its own, as the process of the engine sees it."""
+"""The build of a collection's graphs by a process of its own, as the engine's process sees it."""
 
 import os
 import subprocess
@@ -14,20 +14,21 @@ from hivemem_vectors.stores.edge import optimizing
 from hivemem_vectors.stores.edge.frames import Frame
 
 LOGGED_BYTES: Final = 128 * 1024 * 1024
-"""The most changes that wait in memory for the new generation; with more, building is given up and begun anew later."""
+"""The most bytes of changes in memory for the next generation; with more, the build is given up and begun anew later.
+"""
 
 
 class Stage(Enum):
     COPYING = auto()
-    """Nothing may change: changes wait."""
+    """Changes are held back while the files are copied."""
     BUILDING = auto()
-    """Changes are made to the generation that is there, and kept for the next one."""
+    """Changes are applied to the current generation, and logged for the next one."""
     FAILED = auto()
     BUILT = auto()
 
 
 class Building:
-    """`tell` is called from a thread each time the stage has changed."""
+    """A running build. It calls `tell` from a thread at each new stage."""
 
     def __init__(self, source: Path, target: Path, tell: Callable[["Building", Stage], None]) -> None:
         self.stage = Stage.COPYING
@@ -44,7 +45,7 @@ class Building:
         threading.Thread(target=self._follow, name="vectors-building", daemon=True).start()
 
     def note(self, frame: Frame) -> bool:
-        """Keep a change for the next generation; False where there is no room."""
+        """Log a change for the next generation. Returns False if there is no room."""
         self.log.append(frame)
         self._logged_bytes += len(frame.data)
         return self._logged_bytes <= LOGGED_BYTES

@@ -13,18 +13,18 @@ from hivemem_vectors.stores.edge.building import Building, Stage
 from hivemem_vectors.stores.edge.frames import Frame
 
 GROWTH: Final = 0.2
-"""Of a large collection, this share changes before its graphs are built anew."""
+"""The share of a large collection that changes before its graphs are built anew."""
 
 QUIET_SECONDS: Final = 2.0
-"""While many changes come, one after the other, they need the processor more than the graphs do."""
+"""The graphs are built after this time without changes, because changes need the processor more."""
 
 AT_MOST: Final = 10
-"""Times as many changes as are enough are not waited for: what is in no graph is compared one by one."""
+"""After this many times the needed changes, the build begins without a quiet time."""
 
 
-class Collection:
-    """Changes go to the current generation. While the next one is built they are kept, and made to it, one between two
-    frames, once it is there; then it becomes the current one."""
+class EngineCollection:
+    """An open collection. Changes go to the current generation. While the next one is built they are also logged, and
+    applied to it between two frames; then it becomes the current one."""
 
     def __init__(self, folder: Path, optimize_after: int, tell: Callable[[Building, Stage], None]) -> None:
         self._folder = folder
@@ -35,7 +35,7 @@ class Collection:
         generations.remove_others(folder, self._current.generation)
         self.shard = EdgeShard.load(str(generations.generation(folder, self._current.generation)))
         self._changed = max(0, shards.count(self.shard, None) - self._current.optimized)
-        """Since the files were copied that the graphs were built in: what came after that is in none."""
+        """The changes since the files were copied for the graphs, which contain none of them."""
         self._changed_at = time.monotonic()
         self._copied = 0
         self._building: Building | None = None
@@ -50,7 +50,7 @@ class Collection:
         return self._next is not None
 
     def change(self, frame: Frame) -> bool:
-        """Make a change; False where it is held back until the files are copied."""
+        """Make a change. Returns False if it is held back until the files are copied."""
         building = self._building
         if building is not None and building.stage is Stage.COPYING:
             building.held.append(frame)
@@ -64,7 +64,7 @@ class Collection:
 
     @property
     def builds_at(self) -> float | None:
-        """When its graphs are to be built, on the monotonic clock; None where they are, or enough of them were."""
+        """The monotonic time at which its graphs are to be built; None if they are up to date, or being built."""
         enough = max(self._optimize_after, GROWTH * self._current.optimized)
         if self._building is not None or self._changed < enough:
             return None
@@ -72,14 +72,14 @@ class Collection:
         return self._changed_at if is_much else self._changed_at + QUIET_SECONDS
 
     def build(self) -> None:
-        """Begin with it, beside everything else."""
+        """Begin to build the graphs in the background."""
         self._changed, self._copied = 0, shards.count(self.shard, None)
         number = self._current.generation
         source = generations.generation(self._folder, number)
         self._building = Building(source, generations.generation(self._folder, number + 1), self._tell)
 
     def turn(self, building: Building, stage: Stage) -> list[Frame]:
-        """The building has come to a stage; returns the changes that were held back."""
+        """Note a stage of the build. Returns changes that were held back."""
         if building is not self._building:
             return []
         building.stage = stage
@@ -91,7 +91,7 @@ class Collection:
         return held
 
     def catch_up(self) -> None:
-        """One of the changes that the next generation lacks; with the last one it becomes the current one."""
+        """Apply one logged change to the next generation, which becomes current after the last one."""
         building, following = self._building, self._next
         if building is None or following is None:
             return
@@ -108,7 +108,7 @@ class Collection:
         self.shard.close()
 
     def _give_up(self) -> None:
-        """Changes are counted anew, so that it is not tried again at once."""
+        """Give up the build, and count changes anew, so that it is not repeated at once."""
         assert self._building is not None, "it is called while something is built"
         building, self._building, self._changed = self._building, None, 0
         building.end()

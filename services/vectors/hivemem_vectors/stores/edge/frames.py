@@ -7,9 +7,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 import orjson
 
-from hivemem_vectors.stores.arguments import ID, TENANT, point_id
-from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, OneOf, Point, Sparse, Vector
-from hivemem_vectors.stores.sides import SPARSE, Ask
+from hivemem_vectors.stores.payloads import payload_of, point_key
+from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, OneOf, Point, Sparse
 
 HEAD: Final = struct.Struct("<II")
 
@@ -25,7 +24,7 @@ def encoded(fields: Mapping[str, Any], data: bytes = b"") -> bytes:
 
 
 def read_frame(pipe: BinaryIO) -> Frame | None:
-    """The next one; None where the other side has ended."""
+    """Read the next frame; None if the other side has ended."""
     head = pipe.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
@@ -62,8 +61,8 @@ def points_frame(points: Sequence[Point]) -> tuple[dict[str, Any], bytes]:
     dense = np.asarray([point.dense for point in points], np.float32)
     sparse = [point.sparse for point in points]
     fields = {
-        "numbers": [str(point_id(point.tenant, point.id)) for point in points],
-        "payloads": [{**point.values, TENANT: point.tenant, ID: point.id} for point in points],
+        "numbers": [point_key(point.tenant, point.id) for point in points],
+        "payloads": [payload_of(point) for point in points],
         "terms": [0 if one is None else len(one.indices) for one in sparse],
     }
     indices = np.asarray([index for one in sparse if one is not None for index in one.indices], np.uint32)
@@ -74,7 +73,7 @@ def points_frame(points: Sequence[Point]) -> tuple[dict[str, Any], bytes]:
 def points_of(
     fields: Mapping[str, Any], data: bytes
 ) -> Iterator[tuple[str, dict[str, Any], list[float], list[int], list[float]]]:
-    """Each point's number, payload, dense vector, and terms with their weights."""
+    """Yield each point's key, payload, dense vector, and terms with their weights."""
     numbers, terms = fields["numbers"], fields["terms"]
     all_terms = sum(terms)
     dense_bytes = len(data) - 8 * all_terms
@@ -88,8 +87,5 @@ def points_of(
         start = end
 
 
-def query_frame(asks: Sequence[Ask], sparse: Sparse | None, dense: Vector | None) -> tuple[dict[str, Any], bytes]:
-    fields: dict[str, Any] = {"queries": [ask._asdict() for ask in asks]}
-    if sparse is not None:
-        fields[SPARSE] = {"indices": list(sparse.indices), "values": list(sparse.values)}
-    return fields, b"" if dense is None else np.asarray(dense, np.float32).tobytes()
+def terms_fields(sparse: Sparse) -> dict[str, Any]:
+    return {"indices": list(sparse.indices), "values": list(sparse.values)}

@@ -1,7 +1,7 @@
-"""The files of a collection: generations of the engine's own, of which one is current.
+"""The files of a collection: generations of the engine's files, one of which is current.
 
-A graph is built in the next generation, which becomes the current one by the replacement of one small file: a kill at
-any time leaves one that is whole.
+The next generation is built beside it, and becomes current by the replacement of one small file, so that a kill at any
+time leaves a whole one.
 """
 
 import os
@@ -18,28 +18,28 @@ _DROPPED: Final = ".dropped-"
 
 
 class About(NamedTuple):
-    """What a collection was made for."""
+    """The dimension and model of a collection."""
 
     dimension: int
     model: str
 
 
 class Current(NamedTuple):
-    """`optimized`: how many points it had when its graphs were built."""
+    """The current generation. `optimized` is the number of its points when its graphs were built."""
 
     generation: int
     optimized: int
 
 
 def sweep(root: Path) -> None:
-    """Remove what kills have left in the middle of making and dropping."""
+    """Remove half-made and half-dropped collections that kills have left."""
     for path in root.iterdir():
         if path.name.startswith((_MAKING, _DROPPED)):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def begin(root: Path, name: str, about: About) -> Path:
-    """A folder for a new collection, which `finish` puts in its place."""
+    """Return a folder for a new collection, which `finish` puts in its place."""
     folder = root / f"{_MAKING}{name}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -1,4 +1,8 @@
-"""The program that builds the graphs of a collection, in a copy of its files."""
+"""The program that builds the graphs of a collection, in a copy of its files.
+
+The binding holds the GIL for a whole build, 30 to 60 seconds, so that searches would wait as long. The program prints a
+line when the copy is made, and ends with code 0 when the graphs are built.
+"""
 
 import ctypes
 import os
@@ -12,7 +16,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Where the system can do that; elsewhere the end of the pipe says it."""
+    """Kill this process when its parent ends, where the system can do that. Elsewhere the end of the pipe tells it."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""The process of the engine, as the store sees it: started when it is needed, and again when it has ended."""
+"""The engine's process as its store sees it: started on demand, and again after it ended."""
 
 import asyncio
 import os
@@ -27,11 +27,11 @@ log = structlog.get_logger()
 
 
 class Ended(Unavailable):
-    """The process is not there any more: what was under way may or may not be done."""
+    """The process has ended. Calls under way may be done or not."""
 
 
 class EngineProcess:
-    """One process for one event loop."""
+    """One process, for one event loop."""
 
     def __init__(self, folder: Path, optimize_after: int) -> None:
         self._folder = folder
@@ -47,12 +47,12 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the one that runs."""
+        """The process id of the running engine."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def call(self, fields: Mapping[str, Any], data: bytes = b"") -> Any:
-        """The answer to a frame. Raises what it says, and `Ended`."""
+        """Return the answer to a frame. Raises the error in it, or `Ended`."""
         process = await self._running()
         self._count += 1
         number = self._count
@@ -65,7 +65,7 @@ class EngineProcess:
                 await process.stdin.drain()
                 return await answer
         except TimeoutError as error:
-            _kill(process)  # it is stuck, and all that it had acknowledged is in its log
+            _kill(process)  # it is stuck, and its log has every acknowledged change
             raise _ended("the vector engine gives no answer, and is started again") from error
         except (ConnectionError, RuntimeError) as error:
             raise _ended("the vector engine has ended, and is started again") from error
@@ -158,7 +158,7 @@ class EngineProcess:
                     answer.set_exception(_ended("the vector engine has ended, and is started again"))
 
     async def _forget(self) -> None:
-        """Reap the process, which is at its end or no longer wanted."""
+        """Reap a process that has ended or is no longer wanted."""
         process, reading, self._process, self._reading = self._process, self._reading, None, None
         if process is not None:
             _kill(process)

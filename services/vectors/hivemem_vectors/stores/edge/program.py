@@ -1,6 +1,6 @@
-"""The program in which the engine runs: answers frames from its input, one after the other.
+"""The program of the engine's process: it answers frames from its input, one after the other.
 
-It ends when its input does, with all that it has written flushed.
+When its input ends, it flushes everything and ends.
 """
 
 import fcntl
@@ -17,11 +17,11 @@ from hivemem_contracts.errors import HiveError, Internal, NotFound, Unavailable
 from hivemem_vectors.stores.arguments import check_same
 from hivemem_vectors.stores.edge import generations, shards
 from hivemem_vectors.stores.edge.building import Building, Stage
-from hivemem_vectors.stores.edge.collection import Collection
+from hivemem_vectors.stores.edge.collection import EngineCollection
 from hivemem_vectors.stores.edge.frames import Frame, encoded, read_frame
 from hivemem_vectors.stores.edge.optimizing import die_with_parent
+from hivemem_vectors.stores.payloads import stored_point
 from hivemem_vectors.stores.ports import Schema
-from hivemem_vectors.stores.sides import stored_point
 
 WAITING: Final = 128
 LOCK_SECONDS: Final = 2.0
@@ -37,12 +37,12 @@ class Engine:
         self._optimize_after = optimize_after
         self._output = output
         self._events: queue.Queue[Event] = queue.Queue(WAITING)
-        self._collections: dict[str, Collection] = {}
-        self._reads: dict[str, Callable[[Collection, Frame], Any]] = {
+        self._collections: dict[str, EngineCollection] = {}
+        self._reads: dict[str, Callable[[EngineCollection, Frame], Any]] = {
             "count": lambda collection, frame: shards.count(collection.shard, frame.fields["where"]),
             "schema": lambda collection, _: _schema(collection),
             "scroll": _scroll,
-            "search": _search,
+            "search": lambda collection, frame: shards.search(collection.shard, frame.fields, frame.data),
         }
 
     def run(self, pipe: BinaryIO) -> None:
@@ -63,7 +63,7 @@ class Engine:
             collection.close()
 
     def _build(self) -> float | None:
-        """Begin with the graphs that are due; answers for how many seconds none will be, if any are to come."""
+        """Build the graphs that are due. Returns the seconds until the next one is, if any will be."""
         next_at: float | None = None
         for collection in self._collections.values():
             if (at := collection.builds_at) is None:
@@ -103,7 +103,7 @@ class Engine:
                 self._send({"id": number, "result": answer})
 
     def _answer(self, frame: Frame) -> Any:
-        """None where the answer comes later."""
+        """Return the answer to a frame; None if it comes later."""
         op, name = frame.fields["op"], frame.fields["collection"]
         match op:
             case "ensure":
@@ -140,7 +140,7 @@ class Engine:
         if (self._root / name).exists():
             generations.drop(self._root, name)
 
-    def _open(self, name: str) -> Collection:
+    def _open(self, name: str) -> EngineCollection:
         if (collection := self._collections.get(name)) is None:
             if not generations.exists(self._root, name):
                 raise NotFound(f"there is no collection {name}", collection=name)
@@ -148,7 +148,7 @@ class Engine:
             def tell(building: Building, stage: Stage) -> None:
                 self._events.put((name, building, stage))
 
-            collection = self._collections[name] = Collection(self._root / name, self._optimize_after, tell)
+            collection = self._collections[name] = EngineCollection(self._root / name, self._optimize_after, tell)
         return collection
 
     def _send(self, fields: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ class Engine:
         self._output.flush()
 
 
-def _schema(collection: Collection) -> dict[str, Any]:
+def _schema(collection: EngineCollection) -> dict[str, Any]:
     about = collection.about
     return {
         "dimension": about.dimension,
@@ -166,17 +166,13 @@ def _schema(collection: Collection) -> dict[str, Any]:
     }
 
 
-def _search(collection: Collection, frame: Frame) -> list[Any]:
-    return [list(map(tuple, found)) for found in shards.search(collection.shard, frame.fields, frame.data)]
-
-
-def _scroll(collection: Collection, frame: Frame) -> dict[str, Any]:
+def _scroll(collection: EngineCollection, frame: Frame) -> dict[str, Any]:
     payloads, following = shards.scroll(collection.shard, frame.fields)
     return {"points": [tuple(stored_point(payload)) for payload in payloads], "next": following}
 
 
 def _locked(root: Path) -> bool:
-    """One process has the files; one that was killed a moment ago may still hold them."""
+    """Take the lock of the files. A process that was killed a moment ago may still hold it."""
     handle = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + LOCK_SECONDS
     while True:

@@ -36,13 +36,12 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from hivemem_vectors.stores.arguments import ID, TENANT
 from hivemem_vectors.stores.edge.frames import points_of
-from hivemem_vectors.stores.sides import DENSE, SPARSE, Found
+from hivemem_vectors.stores.payloads import DENSE, ID, SPARSE, TENANT
 
 
 def edge_filter(where: Mapping[str, Any] | None, numbers: Iterable[str] = ()) -> Filter | None:
-    """What the filter lets pass, and of that, where numbers of points are given, those alone."""
+    """Return the filter in the engine's terms. With keys, only those points pass."""
     must: list[Any] = []
     if where is not None:
         must.append(FieldCondition(key=TENANT, match=MatchValue(where["tenant"])))
@@ -62,8 +61,11 @@ def _condition(condition: Mapping[str, Any]) -> Any:
     return Filter(should=[within, IsEmptyCondition(name)]) if condition["or_missing"] else within
 
 
+FoundPoint = tuple[str, float, Mapping[str, Any]]
+"""A key, a score and a payload: the arguments of `payloads.hit_of`."""
+
 SEARCH_CANDIDATES: Final = 768
-"""All of a large tenant is in one graph: with so many, and one built as well as that, ten of ten nearest are found."""
+"""A large tenant has one graph. With this many candidates all of the ten nearest are found."""
 
 _GLOBAL_LINKS: Final = 0
 _TENANT_LINKS: Final = 16
@@ -74,7 +76,7 @@ _BY_GRAPH: Final = SearchParams(hnsw_ef=SEARCH_CANDIDATES)
 
 
 def create_shard(folder: Path, dimension: int) -> EdgeShard:
-    """Searches name one tenant each, so there is no graph over all points but one for each large tenant."""
+    """Create a shard with one graph per large tenant, and none over all points, because a search names one tenant."""
     folder.mkdir()
     config = EdgeConfig(
         vectors={DENSE: EdgeVectorParams(size=dimension, distance=Distance.Cosine)},
@@ -109,7 +111,7 @@ def fields_of(shard: EdgeShard) -> dict[str, str]:
 
 
 def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
-    """One change. Twice is the same as once."""
+    """Apply a change. Applying it twice is the same as once."""
     match fields["op"]:
         case "upsert":
             shard.update(UpdateOperation.upsert_points([_point(*parts) for parts in points_of(fields, data)]))
@@ -128,8 +130,8 @@ def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
             raise ValueError(f"no change is called {op}")
 
 
-def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[list[Found]]:
-    """What each query of a frame finds."""
+def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[list[FoundPoint]]:
+    """Return the points that each query of a frame finds."""
     return [_found(shard, fields, data, query) for query in fields["queries"]]
 
 
@@ -150,22 +152,22 @@ def count(shard: EdgeShard, where: Mapping[str, Any] | None) -> int:
     return shard.count(CountRequest(exact=True, filter=edge_filter(where)))
 
 
-def _found(shard: EdgeShard, fields: Mapping[str, Any], data: bytes, query: Mapping[str, Any]) -> list[Found]:
+def _found(shard: EdgeShard, fields: Mapping[str, Any], data: bytes, query: Mapping[str, Any]) -> list[FoundPoint]:
     if query["side"] == DENSE:
         nearest = Query.Nearest(np.frombuffer(data, np.float32).tolist(), using=DENSE)
     else:
-        words = fields[SPARSE]
-        nearest = Query.Nearest(SparseVector(words["indices"], words["values"]), using=SPARSE)
+        terms = fields["terms"]
+        nearest = Query.Nearest(SparseVector(terms["indices"], terms["values"]), using=SPARSE)
     among, values = query["among"], fields["values"]
     request = QueryRequest(
         limit=query["limit"],
         query=nearest,
-        # What was found below the filter need not pass it again.
+        # Points that were found behind the filter need not pass it again.
         filter=edge_filter(None if among else fields["where"], among),
-        params=_EXACTLY if fields["exact"] or among else _BY_GRAPH,
-        with_payload=False if query["bare"] else True if values is None else [ID, *values],
+        params=_EXACTLY if among else _BY_GRAPH,
+        with_payload=False if query.get("bare") else True if values is None else [ID, *values],
     )
-    return [Found(str(point.id), point.score, point.payload or {}) for point in shard.query(request)]
+    return [(str(point.id), point.score, point.payload or {}) for point in shard.query(request)]
 
 
 def _point(number: str, payload: dict[str, Any], dense: list[float], indices: list[int], values: list[float]) -> Point:

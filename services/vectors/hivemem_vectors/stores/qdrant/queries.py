@@ -7,13 +7,12 @@ import numpy as np
 from qdrant_client import AsyncQdrantClient, grpc, models
 from qdrant_client.conversions.conversion import RestToGrpc
 
-from hivemem_vectors.stores.arguments import TENANT
-from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, OneOf, Sparse, Vector
-from hivemem_vectors.stores.sides import Found
+from hivemem_vectors.stores.payloads import TENANT, hit_of
+from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, Hit, OneOf, Sparse, Vector
 
 
 def qdrant_filter(where: Filter | None, numbers: Iterable[str] = ()) -> models.Filter:
-    """What the filter lets pass, and of that, where numbers of points are given, those alone."""
+    """Return the filter in the engine's terms. With keys, only those points pass."""
     must: list[models.Condition] = []
     if where is not None:
         must.append(models.FieldCondition(key=TENANT, match=models.MatchValue(value=where.tenant)))
@@ -84,18 +83,18 @@ def points_query(
 
 async def query_batch(
     client: AsyncQdrantClient, collection: str, queries: Sequence[grpc.QueryPoints], timeout_seconds: int
-) -> list[list[Found]]:
-    """What each of them finds. Raises what gRPC does."""
+) -> list[Hit]:
+    """Return the hits of all queries, one query after the other. Raises the errors of gRPC."""
     for query in queries:
         query.collection_name = collection
     stub: Any = client.grpc_points  # which has no types
     batch = grpc.QueryBatchPoints(collection_name=collection, query_points=queries)
     response = await stub.QueryBatch(batch, timeout=timeout_seconds)
-    return [[_found(point) for point in answer.result] for answer in response.result]
+    return [_hit(point) for answer in response.result for point in answer.result]
 
 
-def _found(point: Any) -> Found:
-    return Found(point.id.uuid, point.score, {name: _plain(value) for name, value in point.payload.items()})
+def _hit(point: Any) -> Hit:
+    return hit_of(point.id.uuid, point.score, {name: _plain(value) for name, value in point.payload.items()})
 
 
 def _plain(value: Any) -> Any:

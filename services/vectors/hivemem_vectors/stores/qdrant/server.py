@@ -10,9 +10,8 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
 from hivemem_contracts.errors import AlreadyExists, HiveError, Internal, InvalidRequest, NotFound, Unavailable
-from hivemem_vectors.stores.arguments import TENANT
+from hivemem_vectors.stores.payloads import DENSE, SPARSE, TENANT
 from hivemem_vectors.stores.ports import FieldKind, Schema
-from hivemem_vectors.stores.sides import DENSE, SPARSE
 
 Quantization: TypeAlias = Literal["none", "scalar"]
 

@@ -1,5 +1,4 @@
-"""The collections of the vector store: made where they are missing, which means that one was lost, if it was there
-before."""
+"""The collections of the vector store that were made once: one that is missing after that was lost."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,96 +6,63 @@ from typing import Final
 
 import structlog
 
-from hivemem_contracts.errors import NotFound
+from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.ledger.port import Append, Ledger, system_write, value_of
-from hivemem_vectors.stores.ports import Schema, VectorStore
 from hivemem_vectors.upkeep.entities import EVERYBODY, MADE, SWEEP, MadeCollection
 
 log = structlog.get_logger("hivemem.vectors")
 
 FRESH_SECONDS: Final = 1.0
-"""For so long it is taken for granted what is lost."""
+"""How long an answer about lost collections is reused."""
 TENANTS_KEPT: Final = 10_000
 LOST_AT_ONCE: Final = 100
 
 
-class Collections:
-    """Whoever brings back what was lost hears of it when the collection is made again, if not before."""
+class LostCollections:
+    """The log of a `GuardedStore`, kept in the ledger so that all workers share it."""
 
-    def __init__(self, store: VectorStore, ledger: Ledger) -> None:
-        self._store = store
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
-        self._asking = asyncio.Lock()
-        self._incomplete: dict[str, tuple[float, frozenset[str]]] = {}
-        """By tenant: until when that holds, and what is lost."""
+        self._incomplete = BoundedDict[str, tuple[float, frozenset[str]]](TENANTS_KEPT)
+        """By tenant: the lost collections, and until when they are known."""
 
     def on_lost(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a lost collection was made again, and has to be filled."""
         self._listeners.append(listener)
 
-    async def ensure(self, name: str, schema: Schema) -> None:
-        """Asks the store until it has answered once; again after `forget`."""
-        if name in self._known:
-            return
-        async with self._asking:
-            if name not in self._known:
-                await self._ensure(name, schema)
+    async def was_made(self, collection: str) -> bool:
+        return await self._ledger.head(MADE, EVERYBODY, collection) is not None
 
-    def forget(self, name: str) -> None:
-        """The store has said that there is none."""
-        self._known.discard(name)
+    async def note(self, collection: str, *, lost: bool) -> None:
+        append = Append(MADE, collection, MadeCollection(lost))
+        await self._ledger.commit(system_write(EVERYBODY, MADE, collection, lambda heads, now: [append]))
+        if lost:
+            self._incomplete.clear()
 
-    async def is_incomplete(self, tenant: str, name: str) -> bool:
-        """Whether it was lost, and not all of the tenant's points are known to be in it again."""
+    def made_again(self, collection: str) -> None:
+        log.warning("a collection was lost, and is filled again", collection=collection)
+        for listener in self._listeners:
+            listener()
+
+    async def is_incomplete(self, tenant: str, collection: str) -> bool:
         now = asyncio.get_running_loop().time()
         until, lost = self._incomplete.get(tenant, (0.0, frozenset[str]()))
         if until < now:
             lost = await self._lost_of(tenant)
-            if len(self._incomplete) >= TENANTS_KEPT:
-                self._incomplete.clear()
             self._incomplete[tenant] = now + FRESH_SECONDS, lost
-        return name in lost
+        return collection in lost
 
     async def lost(self) -> list[str]:
-        """Those of which not every tenant is noted as one that has lost something."""
+        """Return the lost collections of which not every tenant's sweep knows yet."""
         page = await self._ledger.covered(MADE, EVERYBODY, "lost", equals={}, limit=LOST_AT_ONCE)
         return [found.id for found in page.items]
 
-    async def noted(self, names: Sequence[str]) -> None:
-        """Every tenant is, of these."""
-        for name in names:
-            await self._note(name, lost=False)
+    async def told(self, collections: Sequence[str]) -> None:
+        """Note that every tenant's sweep knows of the loss of these collections."""
+        for collection in collections:
+            await self.note(collection, lost=False)
 
     async def _lost_of(self, tenant: str) -> frozenset[str]:
-        head = await self._ledger.head(SWEEP, EVERYBODY, tenant)
-        sweep = value_of(head)
+        sweep = value_of(await self._ledger.head(SWEEP, EVERYBODY, tenant))
         return frozenset({*await self.lost(), *(() if sweep is None else (*sweep.wanted, *sweep.lost))})
-
-    async def _ensure(self, name: str, schema: Schema) -> None:
-        is_there = await self._is_there(name)
-        was_there = await self._ledger.head(MADE, EVERYBODY, name) is not None
-        is_lost = was_there and not is_there
-        if is_lost:
-            # First of all: whoever is killed behind this leaves word of it.
-            await self._note(name, lost=True)
-            self._incomplete.clear()
-        await self._store.ensure_collection(name, schema)
-        if not was_there:
-            await self._note(name, lost=False)
-        self._known.add(name)
-        if is_lost:
-            log.warning("a collection was lost, and is filled again", collection=name)
-            for listener in self._listeners:
-                listener()
-
-    async def _is_there(self, name: str) -> bool:
-        try:
-            await self._store.schema(name)
-        except NotFound:
-            return False
-        return True
-
-    async def _note(self, name: str, *, lost: bool) -> None:
-        append = Append(MADE, name, MadeCollection(lost))
-        await self._ledger.commit(system_write(EVERYBODY, MADE, name, lambda heads, now: [append]))

@@ -5,45 +5,33 @@ the points of a page the ledger is.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Final, Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from hivemem_contracts.errors import NotFound
-from hivemem_runtime.circuit_breaker import Breaker
 from hivemem_runtime.ledger.port import Head, Ledger, system_write, value_of
 from hivemem_vectors.embedders.ports import Embedder, Embeddings
 from hivemem_vectors.pipeline.decisions.points import PointName, parsed, points_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Item, Mirror, is_event, unpacked
-from hivemem_vectors.stores.ports import POINTS_PER_CALL, Filter, OneOf, Page, Point, StoredPoint, VectorStore
+from hivemem_vectors.stores.guarded import GuardedStore
+from hivemem_vectors.stores.ports import Filter, OneOf, Point, StoredPoint
 from hivemem_vectors.upkeep.decisions import Tally, counts, is_done_with, lose
-from hivemem_vectors.upkeep.endpoints.collections import Collections
 from hivemem_vectors.upkeep.endpoints.memory_sweep import LOOK_SECONDS
 
 ITEMS: Final = 200
-"""In one page: the store is asked for their places in one filter."""
+"""The items of one page, whose places fit one filter of the store."""
 POINTS: Final = 250
-"""In one page: the ledger is asked for the items of all of them at once."""
+"""The points of one page, whose items are read from the ledger at once."""
 MIRRORS_AT_ONCE: Final = 20
 """A mirror may be of megabytes."""
 
-ResultT = TypeVar("ResultT")
 
-
-class Indexing(Protocol):
-    async def prepare(self) -> None: ...
-
-    async def again(self, tenant: str, places: Sequence[str]) -> None: ...
-
-
-class SweptItems:
+class ItemSweep:
     def __init__(
         self,
         ledger: Ledger,
-        store: VectorStore,
-        breaker: Breaker,
-        collections: Collections,
-        indexing: Indexing,
+        store: GuardedStore,
+        indexer: Indexer,
         embedder: Embedder,
         *,
         collection: str,
@@ -51,37 +39,35 @@ class SweptItems:
     ) -> None:
         self._ledger = ledger
         self._store = store
-        self._breaker = breaker
-        self._collections = collections
-        self._indexing = indexing
+        self._indexer = indexer
         self._embedder = embedder
         self._collection = collection
         self._look_seconds = look_seconds
 
     async def items(self, tenant: str, low: str, *, dry_run: bool) -> tuple[Tally, str | None]:
-        """A page of items from a place on; answers where the next one begins."""
+        """Sweep a page of items from a place on. Returns where the next page begins."""
         page = await self._ledger.find(ITEM, tenant, "all", equals={}, low=low, limit=ITEMS)
         found = await self._found(tenant, page.items)
         suspects = [head.id for head in page.items if _lacks(head.value, found.get(head.id, 0))]
         lost = await self._still_lost(tenant, page.items, suspects)
-        # Memories are counted where they are compared with what was heard of them.
+        # Memories are counted by the memory sweep.
         tally = Tally(checked=sum(is_event(head.id) for head in page.items), missing=len(lost))
         if lost and not dry_run:
             await self._restore(tenant, lost)
         return tally, None if page.cursor is None else page.items[-1].id + "\x00"
 
     async def points(self, tenant: str, after: str | None, *, dry_run: bool) -> tuple[Tally, str | None]:
-        """A page of points behind a mark of the store's own; answers the next one."""
-        page = await self._scroll(Filter(tenant), after, limit=POINTS)
+        """Sweep a page of points behind a mark of the store. Returns the next mark."""
+        page = await self._store.scroll(self._collection, Filter(tenant), after=after, limit=POINTS)
         left_over = await self._left_over(tenant, page.points)
         tally = Tally(left_over=len(left_over))
         if left_over and not dry_run:
-            await self._delete(tenant, list(left_over))
+            await self._store.delete(self._collection, tenant, list(left_over))
             await self._restore_wanted(tenant, left_over)
         return tally, page.next
 
     async def _found(self, tenant: str, heads: Sequence[Head[Item]]) -> dict[str, int]:
-        """How many points the store has of the version that each item is indexed at."""
+        """Return how many points the store has of each item's indexed version."""
         items = {head.id: head.value for head in heads if head.value is not None and head.value.chunks}
         found: dict[str, int] = {}
         if not items:
@@ -89,7 +75,7 @@ class SweptItems:
         where = Filter(tenant, [OneOf("place", list(items))])
         after: str | None = None
         while True:
-            page = await self._scroll(where, after)
+            page = await self._store.scroll(self._collection, where, after=after)
             for point in page.points:
                 name = _named(point.id)
                 if _counts(items, name):
@@ -99,8 +85,8 @@ class SweptItems:
                 return found
 
     async def _still_lost(self, tenant: str, heads: Sequence[Head[Item]], suspects: Sequence[str]) -> dict[str, int]:
-        """By their versions: those that are indexed as they were. The points of a version are removed only after the
-        ledger has the next one."""
+        """Return the lost items with their versions, after a second look at the ledger. A version's points are removed
+        only after the ledger has the next version."""
         if not suspects:
             return {}
         before = {head.id: head.value for head in heads}
@@ -115,7 +101,7 @@ class SweptItems:
         return lost
 
     async def _left_over(self, tenant: str, points: Sequence[StoredPoint]) -> dict[str, PointName]:
-        """By their names: points that do not count and never will, as far as can be seen."""
+        """Return the points that do not count and never will, by their names."""
         named = {point.id: _named(point.id) for point in points}
         items = await self._items(tenant, {name.place for name in named.values()})
         idle = {id: name for id, name in named.items() if not _counts(items, name)}
@@ -128,7 +114,7 @@ class SweptItems:
         return done
 
     async def _restore_wanted(self, tenant: str, deleted: Mapping[str, PointName]) -> None:
-        """What came to be wanted between the last look and the deletion."""
+        """Restore points that came to count between the last look and the deletion."""
         items = await self._items(tenant, {name.place for name in deleted.values()})
         wanted = {name.place: name.version for name in deleted.values() if _counts(items, name)}
         if wanted:
@@ -139,7 +125,7 @@ class SweptItems:
         return {place: head.value for place, head in heads.items() if head.value is not None}
 
     async def _restore(self, tenant: str, lost: Mapping[str, int]) -> None:
-        """From the mirror, where that has the version, and embeddings of this model; else the items begin anew."""
+        """Restore lost items from their mirrors; items without fitting embeddings are indexed anew."""
         places, left = list(lost), list[str]()
         for start in range(0, len(places), MIRRORS_AT_ONCE):
             some = {place: lost[place] for place in places[start : start + MIRRORS_AT_ONCE]}
@@ -150,10 +136,10 @@ class SweptItems:
             await self._ledger.commit(
                 system_write(tenant, ITEM, left[0], lambda heads, now: lose(heads, versions, now), reads)
             )
-            await self._indexing.again(tenant, left)
+            await self._indexer.again(tenant, left)
 
     async def _restore_some(self, tenant: str, lost: Mapping[str, int]) -> list[str]:
-        """Answers those that could not be."""
+        """Restore items from their mirrors. Returns the others."""
         heads = await self._ledger.heads(MIRROR, tenant, list(lost))
         points: dict[str, list[Point]] = {}
         for place, version in lost.items():
@@ -162,50 +148,23 @@ class SweptItems:
             rows = None if mirror is None or mirror.version != version else self._rows(mirror)
             if mirror is not None and rows is not None:
                 points[place] = points_of(tenant, place, mirror, rows)
-        flat = [point for found in points.values() for point in found]
-        for start in range(0, len(flat), POINTS_PER_CALL):
-            some = flat[start : start + POINTS_PER_CALL]
-            await self._do(partial(self._store.upsert, self._collection, some))
+        await self._store.upsert(self._collection, [point for found in points.values() for point in found])
         items = await self._items(tenant, points)
         late = [place for place in points if (item := items.get(place)) is None or item.indexed != lost[place]]
-        await self._delete(tenant, [point.id for place in late for point in points[place]])
+        outdated = [point.id for place in late for point in points[place]]
+        await self._store.delete(self._collection, tenant, outdated)
         return [place for place in lost if place not in points]
 
     def _rows(self, mirror: Mirror) -> Embeddings | None:
-        """Its embeddings, if the collection is for such."""
+        """Return the embeddings of a mirror if they fit the collection."""
         if not mirror.embeddings or mirror.model != self._embedder.model:
             return None
         rows = unpacked(mirror.embeddings, len(mirror.texts))
         return rows if rows.shape[1] == self._embedder.dimension else None
 
-    async def _delete(self, tenant: str, names: Sequence[str]) -> None:
-        for start in range(0, len(names), POINTS_PER_CALL):
-            some = names[start : start + POINTS_PER_CALL]
-            await self._do(partial(self._store.delete, self._collection, tenant, some))
-
-    async def _scroll(self, where: Filter, after: str | None, limit: int = POINTS_PER_CALL) -> Page:
-        """Nothing, where there is no collection."""
-        try:
-            with self._breaker.guard():
-                return await self._store.scroll(self._collection, where, after=after, limit=limit)
-        except NotFound:
-            self._collections.forget(self._collection)
-            return Page([], None)
-
-    async def _do(self, act: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """A change of the store; the collection is made where it is missing."""
-        try:
-            with self._breaker.guard():
-                return await act()
-        except NotFound:
-            self._collections.forget(self._collection)
-            await self._indexing.prepare()
-            with self._breaker.guard():
-                return await act()
-
 
 def _named(id: str) -> PointName:
-    """What has no name of ours is a point of nothing."""
+    """Return the parsed name; a foreign point belongs to nothing."""
     try:
         return parsed(id)
     except ValueError:

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Covered, Ledger, value_of
-from hivemem_vectors.pipeline.decisions.changes import Told, microseconds, told_of_memory
-from hivemem_vectors.pipeline.endpoints.memory_service import AGENT, Memories
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, microseconds, version_of_memory
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import AGENT, FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, Item, is_event, named
 from hivemem_vectors.upkeep.decisions import Tally
 
@@ -16,121 +18,104 @@ PAGE: Final = 200
 LOOKED_THROUGH_AT_ONCE: Final = 1_000
 """Entries of the index before others have their turn."""
 SETTLED_SECONDS: Final = 60.0
-"""What was written more lately may not be on the feed yet."""
+"""Younger writes may not be on the feed yet."""
 LOOK_SECONDS: Final = 3.0
 """Between the two looks after which something is held to be as it seems."""
 
 
-class Indexing(Protocol):
-    async def index(self, tenant: str, told: Sequence[Told]) -> None: ...
-
-
-class Feed(Protocol):
-    async def changes(self) -> int:
-        """How many wait on the feed."""
-        ...
-
-    async def reaches_back_to(self) -> int:
-        """When the oldest of them was committed, in microseconds since 1970; now, where there is none."""
-        ...
-
-
-class Stretch(NamedTuple):
-    """Where a page of memories begins: its cursor, and the place behind the last one before it."""
+class MemoryMark(NamedTuple):
+    """The beginning of a page of memories: the cursor, and the place behind the page before."""
 
     root: str
     cursor: str | None
     low: str
 
 
-class SweptMemories:
-    """Page by page, in the order of their places; the items between two memories belong to the page as well."""
+class MemorySweep:
+    """Sweeps memories by pages in the order of their places. Items between two memories belong to their page."""
 
     def __init__(
         self,
         ledger: Ledger,
-        memories: Memories,
-        indexing: Indexing,
-        feed: Feed,
+        memories: MemoryService,
+        indexer: Indexer,
+        feed: FeedPosition,
         *,
         settled_seconds: float = SETTLED_SECONDS,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._ledger = ledger
         self._memories = memories
-        self._indexing = indexing
+        self._indexer = indexer
         self._feed = feed
         self._settled = int(settled_seconds * 1_000_000)
         self._look_seconds = look_seconds
 
     @staticmethod
-    def first() -> Stretch:
+    def first() -> MemoryMark:
         root = NAMESPACE_ROOTS[0]
-        return Stretch(root, None, below(root)[0])
+        return MemoryMark(root, None, below(root)[0])
 
-    async def page(self, tenant: str, stretch: Stretch, *, dry_run: bool) -> tuple[Tally, Stretch | None]:
+    async def page(self, tenant: str, position: MemoryMark, *, dry_run: bool) -> tuple[Tally, MemoryMark | None]:
         # Before the memories are read: what was taken up by then is known when the items are read.
         before = await self._feed.reaches_back_to() - self._settled
-        memories, cursor = await self._memories.page(tenant, stretch.root, limit=PAGE, cursor=stretch.cursor)
+        memories, cursor = await self._memories.page(tenant, position.root, limit=PAGE, cursor=position.cursor)
         places = [place_of(memory["namespace"], memory["key"]) for memory in memories]
         tally = Tally(checked=len(places))
         told = await self._unheard(tenant, dict(zip(places, memories, strict=True)), before, tally)
-        end = below(stretch.root)[1] if cursor is None else places[-1] + "\x00"
-        told += await self._forgotten(tenant, stretch.low, end, set(places), tally)
+        end = below(position.root)[1] if cursor is None else places[-1] + "\x00"
+        told += await self._forgotten(tenant, position.low, end, set(places), tally)
         if told and not dry_run:
-            await self._indexing.index(tenant, told)
+            await self._indexer.take_up(told)
         if cursor is not None:
-            return tally, Stretch(stretch.root, cursor, end)
-        return tally, _next_root(stretch.root)
+            return tally, MemoryMark(position.root, cursor, end)
+        return tally, _next_root(position.root)
 
-    async def _unheard(self, tenant: str, memories: dict[str, dict[str, Any]], before: int, tally: Tally) -> list[Told]:
+    async def _unheard(
+        self, tenant: str, memories: dict[str, dict[str, Any]], before: int, tally: Tally
+    ) -> list[ItemVersion]:
         heads = await self._ledger.heads(ITEM, tenant, list(memories))
-        told: list[Told] = []
+        told: list[ItemVersion] = []
         for place, memory in memories.items():
             head = heads.get(place)
             item = value_of(head)
             if microseconds(memory["updated_at"]) >= before or not _is_unheard(item, memory):
                 continue
-            told.append(told_of_memory(tenant, memory))
+            told.append(version_of_memory(tenant, memory))
             if not memory["deleted"]:
                 tally.missing += 1
             elif item is not None and item.indexed is not None:
                 tally.left_over += 1
         return told
 
-    async def _forgotten(self, tenant: str, low: str, high: str, places: Collection[str], tally: Tally) -> list[Told]:
-        """Items of memories that were erased, which the index was not told of."""
+    async def _forgotten(
+        self, tenant: str, low: str, high: str, places: Collection[str], tally: Tally
+    ) -> list[ItemVersion]:
+        """Return the items of erased memories whose erasure the index has missed."""
         suspects = await self._unknown(tenant, low, high, places)
         if suspects:
             suspects = await self._still_unknown(tenant, suspects)
         tally.left_over += len(suspects)
         # An erasure is the version behind the last one, if not a later one.
-        return [Told(tenant, place, heard + 1, True, {}, None) for place, heard in suspects.items()]
+        return [ItemVersion(tenant, place, heard + 1, True, {}, None) for place, heard in suspects.items()]
 
     async def _unknown(self, tenant: str, low: str, high: str, places: Collection[str]) -> dict[str, int]:
-        """By the version that was heard of."""
+        """Return items of unknown memories, with their newest known versions."""
         found: dict[str, int] = {}
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.covered(
-                ITEM,
-                tenant,
-                "all",
-                equals={},
-                low=low,
-                high=high,
-                cursor=cursor,
-                limit=LOOKED_THROUGH_AT_ONCE,
+        async for entries in pages(
+            lambda cursor: self._ledger.covered(
+                ITEM, tenant, "all", equals={}, low=low, high=high, cursor=cursor, limit=LOOKED_THROUGH_AT_ONCE
             )
-            found.update(_living(page.items, places))
-            cursor = page.cursor
-            if cursor is None or len(found) > LOOKED_THROUGH_AT_ONCE:
-                return found
+        ):
+            found.update(_living(entries, places))
+            if len(found) > LOOKED_THROUGH_AT_ONCE:
+                break
             await asyncio.sleep(0)
+        return found
 
     async def _still_unknown(self, tenant: str, suspects: dict[str, int]) -> dict[str, int]:
-        """After a second look, with nothing on the feed: the feed is how the index hears of an erasure, and has its
-        receipt."""
+        """Return the items that are still unknown at a second look. Nothing may wait on the feed then, because the feed
+        announces erasures with their receipts."""
         suspects = await self._not_in_memory(tenant, suspects)
         if not suspects:
             return {}
@@ -170,8 +155,8 @@ def _living(entries: Sequence[Covered], places: Collection[str]) -> dict[str, in
     }
 
 
-def _next_root(root: str) -> Stretch | None:
+def _next_root(root: str) -> MemoryMark | None:
     following = NAMESPACE_ROOTS.index(root) + 1
     if following == len(NAMESPACE_ROOTS):
         return None
-    return Stretch(NAMESPACE_ROOTS[following], None, below(NAMESPACE_ROOTS[following])[0])
+    return MemoryMark(NAMESPACE_ROOTS[following], None, below(NAMESPACE_ROOTS[following])[0])

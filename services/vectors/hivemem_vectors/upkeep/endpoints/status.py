@@ -1,65 +1,49 @@
 """How far the index is: memory by memory, and as a whole."""
 
 import asyncio
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from hivemem_contracts.errors import HiveError, InvalidRequest
 from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.models import IndexStatus, PartHealth
 from hivemem_contracts.vectors.replies import IndexOverview, StatusPage
+from hivemem_runtime.circuit_breaker import Health
 from hivemem_runtime.ledger.places import place_of, within
 from hivemem_runtime.ledger.port import Head, Ledger, value_of
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.embedders.ports import Embedder
-from hivemem_vectors.pipeline.endpoints.health import Health
-from hivemem_vectors.pipeline.endpoints.memory_service import Memories
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import FAILED, ITEM, PENDING, STALE, SYNCED, Item, event_place, status_fields
 from hivemem_vectors.stores.ports import VectorStore
 
 PAGE: Final = 200
-"""The names and errors of so many always fit one answer."""
+"""The most items of a page; their names and errors always fit one answer."""
 FINDS: Final = 20
-"""So many times one answer looks for more, where much is gone; a short page then comes with a cursor to go on from."""
+"""The most pages that one answer reads if many items are gone. A short answer has a cursor to continue from."""
 CHECK_SECONDS: Final = 1.0
 """How long the store has to say how it is."""
 _SESSION: Final = "session:"
 
 
-class Parts(Protocol):
-    """What the index stands on, as it was when it was last asked."""
-
-    async def check_store(self) -> None:
-        """Ask it again, if it was not well."""
-        ...
-
-    def store_health(self) -> Health: ...
-
-    def embedder_health(self) -> Health: ...
-
-
-class Waiting(Protocol):
-    async def changes(self) -> int:
-        """On the feed, of all tenants, that are not taken up yet."""
-        ...
-
-
-class Status:
+class StatusEndpoint:
     def __init__(
         self,
         ledger: Ledger,
         store: VectorStore,
-        memories: Memories,
+        memories: MemoryService,
         embedder: Embedder,
-        parts: Parts,
-        waiting: Waiting,
+        indexer: Indexer,
+        feed: FeedPosition,
     ) -> None:
+        """`store` is the one without the guard, because an open breaker says nothing about now."""
         self._ledger = ledger
         self._store = store
         self._memories = memories
         self._embedder = embedder
-        self._parts = parts
-        self._waiting = waiting
+        self._indexer = indexer
+        self._feed = feed
 
     def bind(self, service: Service) -> None:
         service.handler(operations.STATUS, self.status)
@@ -73,17 +57,17 @@ class Status:
             pending=counts[PENDING],
             stale=counts[STALE],
             failed=counts[FAILED],
-            waiting=await self._waiting.changes(),
+            waiting=await self._feed.changes(),
             model=self._embedder.model,
             dimension=self._embedder.dimension,
-            embedder=_part(self._parts.embedder_health()),
+            embedder=_part(self._indexer.embedder_health()),
             store=_part(await self._store_health()),
         )
 
     async def _store_health(self) -> Health:
-        """As it is now: nobody may have asked it for long."""
-        await self._parts.check_store()
-        known = self._parts.store_health()
+        """Return the health of the store now, because its last call may be long ago."""
+        await self._indexer.check_store()
+        known = self._indexer.store_health()
         if not known.ready:
             return known
         try:
@@ -105,7 +89,7 @@ class Status:
         return StatusPage(items=[one for one in found if body.state in (None, one.state)], cursor=None)
 
     async def _named(self, call: Call, namespace: str, key: str) -> list[IndexStatus]:
-        """The memory, and in the namespace of a session its event of this id."""
+        """Return the memory, and in the namespace of a session its event of this id."""
         places = [place_of(namespace, key)]
         session_id = namespace.removeprefix(_SESSION)
         if namespace.startswith(_SESSION) and ":" not in session_id:
@@ -122,7 +106,7 @@ class Status:
         return found
 
     async def _memory(self, call: Call, namespace: str, key: str, *, known: bool) -> dict[str, Any] | None:
-        """As the memory service has it. Raises where that does not answer, and nothing else is known."""
+        """Return the memory from the memory service. If that does not answer, an item that is `known` will do."""
         try:
             return await self._memories.newest(call.sender.tenant, call.sender.agent, (namespace, key))
         except HiveError as error:
@@ -149,7 +133,7 @@ class Status:
 
 
 def _is_shown(head: Head[Item]) -> bool:
-    """What is gone, and gone from the index, is nobody's concern any more."""
+    """Return whether the item is shown. Deleted items that are gone from the index are not."""
     return head.value is not None and not (head.value.gone and head.value.state == SYNCED)
 
 

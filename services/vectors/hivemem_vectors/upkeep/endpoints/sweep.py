@@ -18,13 +18,13 @@ from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.upkeep.decisions import Tally
-from hivemem_vectors.upkeep.endpoints.item_sweep import SweptItems
-from hivemem_vectors.upkeep.endpoints.memory_sweep import Stretch, SweptMemories
-from hivemem_vectors.upkeep.endpoints.vector_sweep import SweptVectors
+from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
+from hivemem_vectors.upkeep.endpoints.memory_sweep import MemoryMark, MemorySweep
+from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
 from hivemem_vectors.upkeep.entities import SWEEP
 
 PART_SECONDS: Final = 1.5
-"""How long one part takes about."""
+"""The approximate duration of one part."""
 
 MEMORIES: Final = "memories"
 ITEMS: Final = "items"
@@ -36,7 +36,7 @@ _DIGITS: Final = 9
 
 
 class Position(NamedTuple):
-    """Where a sweep goes on: in which phase, in which part of it, behind which mark, from which id on."""
+    """The position of a sweep: its phase, the part of it, a mark, and the first id."""
 
     phase: str
     part: str = ""
@@ -45,11 +45,11 @@ class Position(NamedTuple):
 
 
 Paged = tuple[Tally, Position | None]
-"""What a page came to, and where the next one of the same phase begins."""
+"""The counts of a page, and the position of the next one in the same phase."""
 
 
-class Sweeping:
-    def __init__(self, memories: SweptMemories, items: SweptItems, vectors: SweptVectors) -> None:
+class SweepEndpoint:
+    def __init__(self, memories: MemorySweep, items: ItemSweep, vectors: VectorSweep) -> None:
         self._memories = memories
         self._items = items
         self._vectors = vectors
@@ -69,11 +69,11 @@ class Sweeping:
         return await self.part(call.sender.tenant, body.cursor, body.dry_run)
 
     def begin_at(self, tenant: str, phase: str) -> str:
-        """A cursor for a sweep of what comes from a phase on."""
+        """Return the cursor of a sweep from a phase on."""
         return _bookmark(tenant).put(*_first(phase))
 
     async def part(self, tenant: str, cursor: str | None, dry_run: bool) -> SweepPage:
-        """Some pages. Raises `InvalidRequest` for a cursor of another list, and what keeps it from going on."""
+        """Sweep some pages. Raises `InvalidRequest` for a foreign cursor, and errors that end the part."""
         bookmark = _bookmark(tenant)
         position: Position | None = _first(MEMORIES)
         if cursor is not None:
@@ -93,8 +93,8 @@ class Sweeping:
         return SweepPage(checked=whole.checked, missing=whole.missing, left_over=whole.left_over, cursor=reached)
 
     async def _memories_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
-        stretch = Stretch(at.part, at.mark or None, at.low)
-        tally, following = await self._memories.page(tenant, stretch, dry_run=dry_run)
+        position = MemoryMark(at.part, at.mark or None, at.low)
+        tally, following = await self._memories.page(tenant, position, dry_run=dry_run)
         if following is None:
             return tally, None
         return tally, Position(MEMORIES, following.root, following.cursor or "", following.low)
@@ -112,7 +112,7 @@ class Sweeping:
         return tally, None if low is None else Position(VECTORS, low=low)
 
     async def _vector_points_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
-        """Dimension by dimension."""
+        """Sweep the points of users' vectors, dimension by dimension."""
         begun = int(at.part or 0)
         dimension = next((each for each in await self._vectors.dimensions(tenant) if each >= begun), None)
         if dimension is None:
@@ -127,7 +127,7 @@ class Sweeping:
 def _first(phase: str) -> Position:
     if phase != MEMORIES:
         return Position(phase)
-    root, _, low = SweptMemories.first()
+    root, _, low = MemorySweep.first()
     return Position(phase, root, low=low)
 
 
@@ -137,7 +137,7 @@ def _after(phase: str) -> Position | None:
 
 
 def _checked(position: Position) -> Position:
-    """As it was given out; a mark is checked by whoever it is of."""
+    """Return a position after a check of its form; the store checks its marks."""
     is_ours = position.phase in PHASES
     if position.phase == MEMORIES:
         is_ours = position.part in NAMESPACE_ROOTS

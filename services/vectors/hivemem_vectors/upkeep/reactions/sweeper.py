@@ -1,9 +1,9 @@
-"""The regular sweep of all tenants; and at once, of what was in a collection that was lost."""
+"""The timer that sweeps all tenants regularly, and at once after a collection was lost."""
 
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -16,8 +16,8 @@ from hivemem_runtime.ledger.port import Decide, Ledger, Outcome, system_write
 from hivemem_vectors.own.entities import PROGRESS
 from hivemem_vectors.pipeline.entities import ITEM
 from hivemem_vectors.upkeep.decisions import Tally, claim, get_on, is_due, want
-from hivemem_vectors.upkeep.endpoints.collections import Collections
-from hivemem_vectors.upkeep.endpoints.sweep import ITEMS, VECTORS
+from hivemem_vectors.upkeep.endpoints.collections import LostCollections
+from hivemem_vectors.upkeep.endpoints.sweep import ITEMS, VECTORS, SweepEndpoint
 from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
 
 log = structlog.get_logger("hivemem.vectors")
@@ -25,24 +25,22 @@ log = structlog.get_logger("hivemem.vectors")
 SECONDS: Final = 10.0
 TENANTS_AT_ONCE: Final = 100
 REST: Final = 4.0
-"""It rests so many times as long as it worked: what agents ask for comes first."""
+"""The rest after each part, as a factor of its duration: agents' calls come first."""
 LONGEST_REST_SECONDS: Final = 5.0
 
 
-class Parts(Protocol):
-    """A sweep, part by part."""
-
-    def begin_at(self, tenant: str, phase: str) -> str: ...
-
-    async def part(self, tenant: str, cursor: str | None, dry_run: bool) -> SweepPage: ...
-
-
 class Sweeper(Timer):
-    """One worker at a time is at a tenant; which one stands in the ledger, with how far it got. `collection` is the
-    one of the items."""
+    """Sweeps one tenant after the other. The ledger knows which worker sweeps a tenant, and how far. `collection` holds
+    the points of all items."""
 
     def __init__(
-        self, ledger: Ledger, sweeping: Parts, collections: Collections, *, collection: str, sweep_seconds: float
+        self,
+        ledger: Ledger,
+        sweeping: SweepEndpoint,
+        collections: LostCollections,
+        *,
+        collection: str,
+        sweep_seconds: float,
     ) -> None:
         super().__init__("sweeper", (self.step,), SECONDS)
         self._ledger = ledger
@@ -65,14 +63,14 @@ class Sweeper(Timer):
                 log.warning("a sweep is put off", tenant=tenant, error=str(error))
 
     async def _tell(self, tenants: Sequence[str]) -> None:
-        """All workers, that all tenants have lost what they had in a collection."""
+        """Note for all tenants that their points of a collection are lost."""
         lost = await self._collections.lost()
         if not lost:
             return
         for start in range(0, len(tenants), TENANTS_AT_ONCE):
             some = tenants[start : start + TENANTS_AT_ONCE]
             await self._commit(some, _telling(some, lost))
-        await self._collections.noted(lost)
+        await self._collections.told(lost)
 
     async def _due(self, tenants: Sequence[str]) -> list[str]:
         due: list[str] = []
@@ -85,7 +83,7 @@ class Sweeper(Timer):
         return due
 
     async def _sweep(self, tenant: str) -> None:
-        """All of it, or until it cannot go on. The next step does, here or at another worker."""
+        """Sweep a tenant to the end, or until an error. The next step continues, here or in another worker."""
         sweep = await self._claim(tenant)
         if sweep is None or not sweep.running:
             return

@@ -1,4 +1,4 @@
-"""What takes long the first time is done before anybody asks for it."""
+"""The warm start: slow first calls are made before anybody needs them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 log = structlog.get_logger("hivemem.vectors")
 
 LOAD_AFTER_SECONDS: Final = 0.5
-"""Until what starts beside it has started: to import the runtime of a model holds up everything in the process."""
+"""The delay before the model is loaded, because the import of its runtime holds up the whole process."""
 
 Load = Callable[[], Awaitable[None]]
 
@@ -24,12 +24,12 @@ def of_another_model(collection: str, error: InvalidRequest) -> SettingsError:
     return SettingsError(f"{PREFIX}COLLECTION={collection}: {error.detail}; give each model a collection of its own")
 
 
-class Warming(Background):
-    """Makes the collection, and loads the model."""
+class WarmStart(Background):
+    """Creates the collection, and loads the model."""
 
     def __init__(self, indexer: Indexer, collection: str, load: Load | None, *, prepare_seconds: float) -> None:
-        """For so long a start waits to hear that the collection is another model's; a store that is down, or takes
-        longer, keeps nobody from it."""
+        """Set up the parts. `prepare_seconds` is how long a start waits to hear that the collection belongs to another
+        model; a store that is down or slow does not keep the worker from starting."""
         self._indexer = indexer
         self._collection = collection
         self._load = load

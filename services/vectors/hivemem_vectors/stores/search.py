@@ -1,0 +1,57 @@
+"""Search by meaning and by words at once, over any store."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hivemem_vectors.stores.ports import POINTS_PER_CALL, Filter, Sparse, Value, Vector, VectorStore
+
+SCORED_FACTOR: Final = 5
+"""How many times more points than wanted get a score by words. Points further down have hardly any."""
+FEWEST_SCORED: Final = 200
+
+
+class HybridHit(NamedTuple):
+    """A point with its score on each side that was searched; None for the other side.
+
+    `dense` is the cosine. `sparse` is the score of `VectorStore.by_words`: 0.0 for a point that shares no term, or is
+    far down by its words.
+    """
+
+    id: str
+    dense: float | None
+    sparse: float | None
+    values: Mapping[str, Value]
+
+
+async def hybrid_search(
+    store: VectorStore,
+    collection: str,
+    where: Filter,
+    dense: Awaitable[Vector | None],
+    sparse: Sparse | None,
+    *,
+    limit: int,
+    values: Sequence[str] | None = None,
+) -> list[HybridHit]:
+    """Return the best `limit` points of each side, so at most twice as many: the nearest first.
+
+    The words are searched while `dense` is still under way, so that one more call is left when it arrives. If it turns
+    out to be None, the words alone are searched. `sparse` is ignored by a store that cannot search by words.
+    """
+    if sparse is None or not store.words.able:
+        vector = await dense
+        if vector is None:
+            return []
+        near = await store.nearest(collection, where, vector, limit=limit, values=values)
+        return [HybridHit(hit.id, hit.score, None, hit.values) for hit in near]
+    scored = min(max(limit * SCORED_FACTOR, FEWEST_SCORED), POINTS_PER_CALL)
+    by_words = await store.by_words(collection, where, sparse, limit=scored, keys_only=True)
+    vector = await dense
+    if vector is None:
+        found = await store.by_words(collection, where, sparse, limit=limit, values=values)
+        return [HybridHit(hit.id, None, hit.score, hit.values) for hit in found]
+    best = [hit.key for hit in by_words[:limit]]
+    scores = {hit.key: hit.score for hit in by_words}
+    near = await store.nearest(collection, where, vector, limit=limit, among=best, values=values)
+    once = {hit.key: hit for hit in near}
+    return [HybridHit(hit.id, hit.score, scores.get(key, 0.0), hit.values) for key, hit in once.items()]
