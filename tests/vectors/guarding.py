@@ -10,7 +10,7 @@ from hivemem_vectors.pipeline.decisions.points import FIELDS
 from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Schema, VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import LostCollections
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
 
 
 def guarded(

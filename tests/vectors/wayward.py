@@ -7,13 +7,13 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
     Ability,
+    ByWords,
     Filter,
     Hit,
+    Nearest,
     Point,
     PointPage,
     Schema,
-    Sparse,
-    Vector,
     VectorStore,
 )
 
@@ -59,31 +59,13 @@ class WaywardStore:
     def words(self) -> Ability:
         return self.store.words
 
-    async def nearest(
-        self,
-        collection: str,
-        where: Filter,
-        dense: Vector,
-        *,
-        limit: int,
-        among: Sequence[str] = (),
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
         store = await self._go("nearest")
-        return await store.nearest(collection, where, dense, limit=limit, among=among, values=values)
+        return await store.nearest(collection, query)
 
-    async def by_words(
-        self,
-        collection: str,
-        where: Filter,
-        sparse: Sparse,
-        *,
-        limit: int,
-        keys_only: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
         store = await self._go("by_words")
-        return await store.by_words(collection, where, sparse, limit=limit, keys_only=keys_only, values=values)
+        return await store.by_words(collection, query)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await (await self._go("delete")).delete(collection, tenant, ids)

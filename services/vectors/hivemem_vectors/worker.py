@@ -20,32 +20,31 @@ from hivemem_runtime.tokens import estimated_tokens
 from hivemem_runtime.worker import Parts, Worker
 from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
 from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
-from hivemem_vectors.embedders.guard import GuardedEmbedder
-from hivemem_vectors.embedders.ports import Embedder
-from hivemem_vectors.entities import ENTITIES
+from hivemem_vectors.embedders.ports import Embedder, GuardedEmbedder
 from hivemem_vectors.own.decisions import physical, schema_of
-from hivemem_vectors.own.endpoints.query import VectorQuery
-from hivemem_vectors.own.endpoints.store import VectorCommands
-from hivemem_vectors.own.endpoints.sync import VectorSync
+from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
+from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR
+from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.pipeline.decisions.drafts import Chunker, CountTokens
 from hivemem_vectors.pipeline.decisions.points import FIELDS
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, SessionService
 from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR
 from hivemem_vectors.pipeline.reactions import reactions
 from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
 from hivemem_vectors.recall.endpoints.waiting import RECALLS_WAITING, IndexWaiters
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Schema, VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import LostCollections
 from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
 from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
 from hivemem_vectors.upkeep.endpoints.status import StatusEndpoint
 from hivemem_vectors.upkeep.endpoints.sweep import SweepEndpoint
 from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
+from hivemem_vectors.upkeep.entities import MADE, REMOVAL, SWEEP
 from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer
 from hivemem_vectors.upkeep.reactions.retries import ItemRetry, VectorRepair
-from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections, Sweeper
 from hivemem_vectors.upkeep.reactions.warm_start import Load, WarmStart, of_another_model
 
 TEXTS_PER_BATCH: Final = 256
@@ -87,6 +86,8 @@ class VectorsSettings(WorkerSettings):
             raise ValueError("collections of this name are those of users' own vectors")
         return name
 
+
+ENTITIES: Final = (ITEM, MIRROR, FOLLOWED, REMOVAL, COLLECTION, VECTOR, PROGRESS, SWEEP, MADE)
 
 DRIVERS: Final[Mapping[str, Sequence[str]]] = {
     "edge": ("qdrant_edge",),
@@ -141,8 +142,7 @@ def open_model(settings: VectorsSettings) -> Model:
 def _offline(settings: VectorsSettings) -> Model:
     given = ("embedder_url", "embedder_model", "embedder_key", "embedder_dimension")
     _refuse(settings, given, "this embedder has its own model: HIVEMEM_EMBEDDER=openai or fastembed takes another")
-    from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
-    from hivemem_vectors.embedders.offline.model import WordPieces
+    from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
 
     embedder = OfflineEmbedder(threads=settings.embedder_threads)
     return Model(embedder, WordPieces().count, settings.embedder_threads, embedder.load)

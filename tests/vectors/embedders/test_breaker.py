@@ -4,7 +4,7 @@ import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_runtime.circuit_breaker import CircuitBreaker
-from hivemem_vectors.embedders.guard import GuardedEmbedder
+from hivemem_vectors.embedders.ports import GuardedEmbedder
 
 from .counting import Clock, ScriptedEmbedder
 

@@ -13,8 +13,7 @@ import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_vectors.embedders.fastembed import FastembedEmbedder
-from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.embedders.offline.model import TOKENS_PER_TEXT, WordPieces, packaged_model
+from hivemem_vectors.embedders.offline.embedder import TOKENS_PER_TEXT, OfflineEmbedder, WordPieces, packaged_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

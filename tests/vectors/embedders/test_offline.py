@@ -9,8 +9,15 @@ import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.embedders.offline.embedder import DIMENSION, TEXTS_PER_RUN, OfflineEmbedder
-from hivemem_vectors.embedders.offline.model import TOKENS_PER_TEXT, VOCABULARY, VOCABULARY_SHA256, WordPieces
+from hivemem_vectors.embedders.offline.embedder import (
+    DIMENSION,
+    TEXTS_PER_RUN,
+    TOKENS_PER_TEXT,
+    VOCABULARY,
+    VOCABULARY_SHA256,
+    OfflineEmbedder,
+    WordPieces,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

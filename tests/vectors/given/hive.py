@@ -11,12 +11,11 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Call, Service
 from hivemem_testing.serving import answer_of
 from hivemem_vectors.own.decisions import parsed, physical
-from hivemem_vectors.own.endpoints.query import VectorQuery
-from hivemem_vectors.own.endpoints.store import VectorCommands
-from hivemem_vectors.own.endpoints.sync import VectorSync
+from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
 from hivemem_vectors.own.entities import PROGRESS, VECTOR, vector_id
+from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.stores.ports import Filter, VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import LostCollections
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
 
 from ..guarding import guarded
 from ..tiny_embedder import DIMENSION, MODEL

@@ -12,15 +12,15 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.servers import packaged_qdrant
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.entities import ENTITIES
+from hivemem_vectors.own import endpoints as querying
+from hivemem_vectors.own import reactions as settling
 from hivemem_vectors.own.decisions import physical
-from hivemem_vectors.own.endpoints import query as querying
-from hivemem_vectors.own.endpoints import sync as settling
 from hivemem_vectors.own.entities import PROGRESS
 from hivemem_vectors.stores import guarded
 from hivemem_vectors.stores.ports import Schema
 from hivemem_vectors.stores.qdrant.store import QdrantVectors
 from hivemem_vectors.upkeep.reactions.retries import VectorRepair
+from hivemem_vectors.worker import ENTITIES
 
 from ..store.backends import grpc_url
 from ..wayward import WaywardStore

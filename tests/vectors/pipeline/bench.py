@@ -16,8 +16,7 @@ from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.tokens import estimated_tokens
-from hivemem_vectors.embedders.guard import GuardedEmbedder
-from hivemem_vectors.entities import ENTITIES
+from hivemem_vectors.embedders.ports import GuardedEmbedder
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_change
 from hivemem_vectors.pipeline.decisions.drafts import Chunker
 from hivemem_vectors.pipeline.decisions.points import names_of, values_of
@@ -25,9 +24,10 @@ from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService, Name
 from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, SYNCED, Item, Mirror, unpacked
-from hivemem_vectors.stores.ports import Equal, Filter, StoredPoint, VectorStore
+from hivemem_vectors.stores.ports import Equal, Filter, Nearest, StoredPoint, VectorStore
 from hivemem_vectors.upkeep.entities import REMOVAL, Removal
 from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
 from ..guarding import guarded
 from ..tiny_embedder import TinyEmbedder, row_of
@@ -258,7 +258,7 @@ class Bench:
         np.testing.assert_allclose(rows, np.stack([row_of(text) for text in mirror.texts]), atol=1e-3)
         wanted = names_of(id, mirror.version, len(mirror.texts))[-1]
         where = Filter(tenant, [Equal("place", id)])
-        [hit] = await self.store.nearest(self.collection, where, rows[-1], limit=1)
+        [hit] = await self.store.nearest(self.collection, Nearest(where, rows[-1], 1))
         assert hit.score > 0.999
         assert hit.id == wanted or len(set(mirror.texts)) < len(mirror.texts)
 

@@ -22,12 +22,12 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
 from hivemem_testing.contract import Server
-from hivemem_vectors.entities import ENTITIES
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.pipeline.entities import ITEM, Item, event_place
 from hivemem_vectors.pipeline.reactions import reactions
 from hivemem_vectors.stores.edge.store import EdgeVectors
 from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
 from .bench import NAMESPACE, Bench, open_ledger, place
 

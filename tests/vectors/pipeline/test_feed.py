@@ -13,8 +13,7 @@ from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.pipeline.endpoints.peers import SessionService
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, event_place
-from hivemem_vectors.pipeline.reactions.memories import newest
-from hivemem_vectors.pipeline.reactions.sessions import SessionFollower, stretches
+from hivemem_vectors.pipeline.reactions import SessionFollower, newest, stretches
 from hivemem_vectors.upkeep.entities import REMOVAL
 
 from .bench import NAMESPACE, change

@@ -11,8 +11,7 @@ from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.reacting import ReceivedChange
 from hivemem_vectors.pipeline.decisions.changes import version_of_change
 from hivemem_vectors.pipeline.endpoints.peers import SessionService
-from hivemem_vectors.pipeline.reactions.memories import memories_reaction
-from hivemem_vectors.pipeline.reactions.sessions import SessionFollower
+from hivemem_vectors.pipeline.reactions import SessionFollower, memories_reaction
 
 from .bench import Bench, change, memory
 from .told import received

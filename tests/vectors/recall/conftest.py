@@ -16,13 +16,13 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.entities import ENTITIES
 from hivemem_vectors.pipeline.decisions.points import FIELDS
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
 from hivemem_vectors.stores.edge.store import EdgeVectors
 from hivemem_vectors.stores.ports import Schema, VectorStore
 from hivemem_vectors.stores.qdrant.store import QdrantVectors
+from hivemem_vectors.worker import ENTITIES
 
 from .meaning import DIMENSION, MODEL
 from .shelf import Desk, MemoryAgent, Shelf

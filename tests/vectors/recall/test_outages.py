@@ -21,7 +21,6 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.servers import packaged_nats, packaged_qdrant
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.entities import ENTITIES
 from hivemem_vectors.pipeline.decisions.changes import version_of_memory
 from hivemem_vectors.pipeline.decisions.points import FIELDS
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService
@@ -33,6 +32,7 @@ from hivemem_vectors.stores import guarded
 from hivemem_vectors.stores.edge.store import EdgeVectors
 from hivemem_vectors.stores.ports import Schema, VectorStore
 from hivemem_vectors.stores.qdrant.store import QdrantVectors
+from hivemem_vectors.worker import ENTITIES
 
 from .meaning import DIMENSION, MODEL
 from .shelf import CHUNK_BETWEEN, NAMESPACE, Body, Shelf, keys, mirrored

@@ -28,7 +28,6 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.entities import ENTITIES
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 from hivemem_vectors.pipeline.decisions.drafts import Chunker
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
@@ -39,6 +38,7 @@ from hivemem_vectors.recall.endpoints import waiting
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
 from hivemem_vectors.stores.edge.store import EdgeVectors
 from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
 from ..guarding import guarded
 from .meaning import MeaningEmbedder

@@ -22,10 +22,10 @@ from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.entities import ENTITIES
 from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.worker import ENTITIES
 
 from .shelf import NAMESPACE
 

@@ -7,7 +7,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, Point, Schema, Value, Vector, VectorStore
+from hivemem_vectors.stores.ports import (
+    Between,
+    ByWords,
+    Condition,
+    Equal,
+    Filter,
+    Point,
+    Schema,
+    Value,
+    Vector,
+    VectorStore,
+)
 from hivemem_vectors.stores.search import HybridHit, hybrid_search
 
 DIMENSION: Final = 8
@@ -71,7 +82,7 @@ async def search(
 ) -> list[HybridHit]:
     """A search by either side or by both; `dense` may still be under way."""
     if dense is None:
-        found = await store.by_words(collection, where, sparse, limit=limit, values=values) if sparse else []
+        found = await store.by_words(collection, ByWords(where, sparse, limit, values)) if sparse else []
         return [HybridHit(hit.id, None, hit.score, hit.values) for hit in found]
     arriving = _at_once(dense) if isinstance(dense, np.ndarray) else dense
     return await hybrid_search(store, collection, where, arriving, sparse, limit=limit, values=values)

@@ -9,11 +9,11 @@ from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.embedders.guard import GuardedEmbedder
+from hivemem_vectors.embedders.ports import GuardedEmbedder
 from hivemem_vectors.own.decisions import physical
 from hivemem_vectors.own.decisions import point_name as vector_point_name
-from hivemem_vectors.own.endpoints.sync import VectorSync
 from hivemem_vectors.own.entities import PROGRESS, VECTOR, within_collection
+from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 from hivemem_vectors.pipeline.decisions.drafts import Chunker
 from hivemem_vectors.pipeline.decisions.points import names_of
@@ -21,11 +21,11 @@ from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
 from hivemem_vectors.pipeline.entities import ITEM, Item
 from hivemem_vectors.stores.ports import Filter, Point, StoredPoint, VectorStore
-from hivemem_vectors.upkeep.endpoints.collections import LostCollections
 from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
 from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
 from hivemem_vectors.upkeep.endpoints.sweep import SweepEndpoint
 from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
 
 from ..given.hive import Own
 from ..tiny_embedder import DIMENSION, TinyEmbedder, row_of

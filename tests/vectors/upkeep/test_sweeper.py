@@ -11,7 +11,6 @@ from hivemem_contracts.vectors.replies import SweepPage
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.own.decisions import physical
-from hivemem_vectors.upkeep.endpoints import collections
 from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
 from hivemem_vectors.upkeep.reactions import sweeper
 from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
@@ -94,7 +93,7 @@ async def test_lost_vectors_of_users_are_brought_back_at_once(bench: Bench) -> N
 async def test_a_collection_is_incomplete_until_every_worker_knows_it_is_filled(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collections, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(sweeper, "FRESH_SECONDS", 0.0)
     other = Bench(bench.ledger, bench.store, bench.cabinet)
     regular = sweeper_of(bench, 3_600)
     await bench.remember("k1")

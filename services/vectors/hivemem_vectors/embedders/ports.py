@@ -1,4 +1,4 @@
-"""The port of embedders, and the checks that all of them share."""
+"""The port of embedders, the checks that all of them share, and the guard around any of them."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 
 TEXTS_PER_CALL: Final = 2_048
 """The most texts that one `embed` takes."""
@@ -99,3 +100,26 @@ def numbered(places: Sequence[int]) -> Generator[None, None, None]:
         if isinstance(index, int) and 0 <= index < len(places):
             error.context["index"] = places[index]
         raise
+
+
+class GuardedEmbedder:
+    """Leaves an embedder that keeps failing alone for a while."""
+
+    def __init__(self, embedder: Embedder, breaker: CircuitBreaker) -> None:
+        self._embedder = embedder
+        self._breaker = breaker
+
+    @property
+    def model(self) -> str:
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        with self._breaker.guard():
+            return await self._embedder.embed(texts)
+
+    async def close(self) -> None:
+        await self._embedder.close()

@@ -19,10 +19,12 @@ from hivemem_vectors.stores.ports import (
     TERMS_PER_POINT,
     Ability,
     Between,
+    ByWords,
     Condition,
     Equal,
     Filter,
     Hit,
+    Nearest,
     OneOf,
     Point,
     PointPage,
@@ -76,36 +78,18 @@ class CheckedStore:
         with self._trusted(collection):
             await self._store.upsert(collection, points)
 
-    async def nearest(
-        self,
-        collection: str,
-        where: Filter,
-        dense: Vector,
-        *,
-        limit: int,
-        among: Sequence[str] = (),
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        _check_search(where, limit, values)
-        _check_count("among", len(among))
-        _check_dense(await self._dimension(collection), dense)
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        _check_search(query)
+        _check_count("among", len(query.among))
+        _check_dense(await self._dimension(collection), query.dense)
         with self._trusted(collection):
-            return await self._store.nearest(collection, where, dense, limit=limit, among=among, values=values)
+            return await self._store.nearest(collection, query)
 
-    async def by_words(
-        self,
-        collection: str,
-        where: Filter,
-        sparse: Sparse,
-        *,
-        limit: int,
-        keys_only: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        _check_search(where, limit, values)
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        _check_search(query)
         _check_collection(collection)
-        _check_sparse(sparse)
-        return await self._store.by_words(collection, where, sparse, limit=limit, keys_only=keys_only, values=values)
+        _check_sparse(query.sparse)
+        return await self._store.by_words(collection, query)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         _check_collection(collection)
@@ -201,10 +185,10 @@ def _check_count(name: str, count: int) -> None:
         )
 
 
-def _check_search(where: Filter, limit: int, values: Sequence[str] | None) -> None:
-    _check_limit(limit)
-    _check_filter(where)
-    for name in values or ():
+def _check_search(query: Nearest | ByWords) -> None:
+    _check_limit(query.limit)
+    _check_filter(query.where)
+    for name in query.values or ():
         _check_field(name)
 
 

@@ -12,13 +12,13 @@ from hivemem_vectors.stores.arguments import CheckedStore
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
     Ability,
+    ByWords,
     Filter,
     Hit,
+    Nearest,
     Point,
     PointPage,
     Schema,
-    Sparse,
-    Vector,
     VectorStore,
 )
 
@@ -112,31 +112,11 @@ class GuardedStore:
     async def delete_where(self, collection: str, where: Filter) -> None:
         await self._write(collection, partial(self._store.delete_where, collection, where))
 
-    async def nearest(
-        self,
-        collection: str,
-        where: Filter,
-        dense: Vector,
-        *,
-        limit: int,
-        among: Sequence[str] = (),
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        find = partial(self._store.nearest, collection, where, dense, limit=limit, among=among, values=values)
-        return await self._search(collection, where, find)
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        return await self._search(collection, query.where, partial(self._store.nearest, collection, query))
 
-    async def by_words(
-        self,
-        collection: str,
-        where: Filter,
-        sparse: Sparse,
-        *,
-        limit: int,
-        keys_only: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        find = partial(self._store.by_words, collection, where, sparse, limit=limit, keys_only=keys_only, values=values)
-        return await self._search(collection, where, find)
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        return await self._search(collection, query.where, partial(self._store.by_words, collection, query))
 
     async def scroll(
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL

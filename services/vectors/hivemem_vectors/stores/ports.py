@@ -111,6 +111,29 @@ class Ability(NamedTuple):
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """A search for the `limit` points nearest to `dense` by cosine, and for the points with the keys `among`, for which
+    the filter does not hold. Hits have the values of these names, or all: fewer are faster."""
+
+    where: Filter
+    dense: Vector
+    limit: int
+    among: Sequence[str] = ()
+    values: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ByWords:
+    """A search for the `limit` best points by shared terms. With `keys_only`, hits have neither id nor values."""
+
+    where: Filter
+    sparse: Sparse
+    limit: int
+    values: Sequence[str] | None = None
+    keys_only: bool = False
+
+
 class Hit(NamedTuple):
     """A point that a search has found. `key` is the store's own name of the point, for `nearest`."""
 
@@ -170,37 +193,15 @@ class VectorStore(Protocol):
         """Whether the store has `by_words`."""
         ...
 
-    async def nearest(
-        self,
-        collection: str,
-        where: Filter,
-        dense: Vector,
-        *,
-        limit: int,
-        among: Sequence[str] = (),
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        """Return the `limit` points nearest by cosine, nearest first, and behind them the points with the keys `among`.
-
-        A point may be in both parts. The filter does not hold for `among`. A hit has only the values that `values`
-        names, or all: fewer are faster.
-        """
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        """Return the nearest points, nearest first, and behind them the points `among`. A point may be in both parts."""
         ...
 
-    async def by_words(
-        self,
-        collection: str,
-        where: Filter,
-        sparse: Sparse,
-        *,
-        limit: int,
-        keys_only: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        """Return the `limit` best points by the terms that they share with `sparse`, best first.
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        """Return the best points by the terms that they share with the query, best first.
 
         The score is the sum, over the shared terms, of weight by weight by the inverse document frequency of the term
-        in the collection. A point without a shared term is no hit. With `keys_only` hits have neither id nor values.
+        in the collection. A point without a shared term is no hit.
         """
         ...
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hivemem_vectors.stores.ports import POINTS_PER_CALL, Filter, Sparse, Value, Vector, VectorStore
+from hivemem_vectors.stores.ports import POINTS_PER_CALL, ByWords, Filter, Nearest, Sparse, Value, Vector, VectorStore
 
 SCORED_FACTOR: Final = 5
 """How many times more points than wanted get a score by words. Points further down have hardly any."""
@@ -42,16 +42,16 @@ async def hybrid_search(
         vector = await dense
         if vector is None:
             return []
-        near = await store.nearest(collection, where, vector, limit=limit, values=values)
+        near = await store.nearest(collection, Nearest(where, vector, limit, values=values))
         return [HybridHit(hit.id, hit.score, None, hit.values) for hit in near]
     scored = min(max(limit * SCORED_FACTOR, FEWEST_SCORED), POINTS_PER_CALL)
-    by_words = await store.by_words(collection, where, sparse, limit=scored, keys_only=True)
+    by_words = await store.by_words(collection, ByWords(where, sparse, scored, keys_only=True))
     vector = await dense
     if vector is None:
-        found = await store.by_words(collection, where, sparse, limit=limit, values=values)
+        found = await store.by_words(collection, ByWords(where, sparse, limit, values))
         return [HybridHit(hit.id, None, hit.score, hit.values) for hit in found]
     best = [hit.key for hit in by_words[:limit]]
     scores = {hit.key: hit.score for hit in by_words}
-    near = await store.nearest(collection, where, vector, limit=limit, among=best, values=values)
+    near = await store.nearest(collection, Nearest(where, vector, limit, best, values))
     once = {hit.key: hit for hit in near}
     return [HybridHit(hit.id, hit.score, scores.get(key, 0.0), hit.values) for key, hit in once.items()]

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO, Final
 from hivemem_contracts.errors import HiveError, Internal, NotFound, Unavailable
 from hivemem_vectors.stores.arguments import check_same
 from hivemem_vectors.stores.edge import generations, shards
-from hivemem_vectors.stores.edge.building import Building, Stage
-from hivemem_vectors.stores.edge.collection import EngineCollection
+from hivemem_vectors.stores.edge.collection import Building, EngineCollection, Stage
 from hivemem_vectors.stores.edge.frames import Frame, encoded, read_frame
 from hivemem_vectors.stores.edge.optimizing import die_with_parent
 from hivemem_vectors.stores.payloads import stored_point

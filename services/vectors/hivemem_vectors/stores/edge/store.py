@@ -15,14 +15,14 @@ from hivemem_vectors.stores.payloads import DENSE, SPARSE, hit_of, point_key
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
     Ability,
+    ByWords,
     Filter,
     Hit,
+    Nearest,
     Point,
     PointPage,
     Schema,
-    Sparse,
     StoredPoint,
-    Vector,
 )
 
 CALLS_AT_ONCE: Final = 64
@@ -92,34 +92,15 @@ class EdgeVectors:
                 fields, data = points_frame(points[start : start + step])
                 await self._call("upsert", collection, data, **fields)
 
-    async def nearest(
-        self,
-        collection: str,
-        where: Filter,
-        dense: Vector,
-        *,
-        limit: int,
-        among: Sequence[str] = (),
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        queries = [{"side": DENSE, "limit": limit, "among": ()}]
-        if among:
-            queries.append({"side": DENSE, "limit": len(among), "among": among})
-        data = np.asarray(dense, np.float32).tobytes()
-        return await self._search(collection, where, queries, data, values=values)
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        queries = [{"side": DENSE, "limit": query.limit, "among": ()}]
+        if query.among:
+            queries.append({"side": DENSE, "limit": len(query.among), "among": query.among})
+        return await self._search(collection, query, queries, np.asarray(query.dense, np.float32).tobytes())
 
-    async def by_words(
-        self,
-        collection: str,
-        where: Filter,
-        sparse: Sparse,
-        *,
-        limit: int,
-        keys_only: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        queries = [{"side": SPARSE, "limit": limit, "among": (), "bare": keys_only}]
-        return await self._search(collection, where, queries, values=values, terms=terms_fields(sparse))
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        queries = [{"side": SPARSE, "limit": query.limit, "among": (), "bare": query.keys_only}]
+        return await self._search(collection, query, queries, terms=terms_fields(query.sparse))
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await self._call("delete", collection, numbers=[point_key(tenant, id) for id in ids])
@@ -137,9 +118,15 @@ class EdgeVectors:
         return int(await self._call("count", collection, where=filter_fields(where)))
 
     async def _search(
-        self, collection: str, where: Filter, queries: Sequence[dict[str, Any]], data: bytes = b"", **fields: Any
+        self,
+        collection: str,
+        query: Nearest | ByWords,
+        queries: Sequence[dict[str, Any]],
+        data: bytes = b"",
+        terms: dict[str, Any] | None = None,
     ) -> list[Hit]:
-        answers = await self._call("search", collection, data, where=filter_fields(where), queries=queries, **fields)
+        fields = {"where": filter_fields(query.where), "values": query.values, "queries": queries, "terms": terms}
+        answers = await self._call("search", collection, data, **fields)
         return [hit_of(*found) for answer in answers for found in answer]
 
     async def _call(self, op: str, collection: str, data: bytes = b"", **fields: Any) -> Any:

@@ -15,26 +15,24 @@ from hivemem_vectors.stores.payloads import DENSE, ID, SPARSE, payload_of, point
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
     Ability,
+    ByWords,
     Filter,
     Hit,
+    Nearest,
     Point,
     PointPage,
     Schema,
-    Sparse,
-    Vector,
-)
-from hivemem_vectors.stores.qdrant.queries import (
-    nearest_to,
-    points_query,
-    qdrant_filter,
-    query_batch,
-    sharing_terms_with,
 )
 from hivemem_vectors.stores.qdrant.server import (
     Quantization,
     create,
     create_indexes,
+    nearest_to,
+    points_query,
+    qdrant_filter,
+    query_batch,
     schema_of,
+    sharing_terms_with,
     translated,
     unavailable,
 )
@@ -118,37 +116,22 @@ class QdrantVectors:
                 structs = [_struct(point) for point in points[start : start + step]]
                 await self._client.upsert(collection, structs, wait=True)
 
-    async def nearest(
-        self,
-        collection: str,
-        where: Filter,
-        dense: Vector,
-        *,
-        limit: int,
-        among: Sequence[str] = (),
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        query, payload = nearest_to(dense), _payload(values)
-        queries = [points_query(DENSE, query, qdrant_filter(where), limit, self._approximate, payload=payload)]
-        if among:
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        nearest, payload = nearest_to(query.dense), _payload(query.values)
+        where = qdrant_filter(query.where)
+        queries = [points_query(DENSE, nearest, where, query.limit, self._approximate, payload=payload)]
+        if among := query.among:
             # Points that were found behind the filter need not pass it again.
-            where_among = qdrant_filter(None, among)
-            queries.append(points_query(DENSE, query, where_among, len(among), _EXACTLY, payload=payload))
+            where = qdrant_filter(None, among)
+            queries.append(points_query(DENSE, nearest, where, len(among), _EXACTLY, payload=payload))
         return await self._search(collection, queries)
 
-    async def by_words(
-        self,
-        collection: str,
-        where: Filter,
-        sparse: Sparse,
-        *,
-        limit: int,
-        keys_only: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        query, payload = sharing_terms_with(sparse), not keys_only and _payload(values)
-        found = points_query(SPARSE, query, qdrant_filter(where), limit, self._approximate, payload=payload)
-        return await self._search(collection, [found])
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        sharing, payload = sharing_terms_with(query.sparse), not query.keys_only and _payload(query.values)
+        where = qdrant_filter(query.where)
+        return await self._search(
+            collection, [points_query(SPARSE, sharing, where, query.limit, self._approximate, payload=payload)]
+        )
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         keys = list[models.ExtendedPointId]([point_key(tenant, id) for id in ids])

@@ -10,8 +10,8 @@ from typing import Final
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Head, Ledger, value_of
 from hivemem_vectors.own.decisions import VectorPoint, parsed, physical
-from hivemem_vectors.own.endpoints.sync import VectorSync
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR, VectorProgress
+from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Filter, OneOf
 from hivemem_vectors.upkeep.decisions import Tally

@@ -7,8 +7,8 @@ from hivemem_contracts.errors import HiveError
 from hivemem_runtime.background import Timer, for_each_tenant
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_vectors.own.endpoints.sync import AT_ONCE, VectorSync
 from hivemem_vectors.own.entities import PROGRESS
+from hivemem_vectors.own.reactions import AT_ONCE, VectorSync
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.entities import ITEM
 

@@ -1,6 +1,8 @@
-"""The query of users' own vectors: by the index, and by exact comparison with vectors that are not indexed yet.
+"""The operations on users' own vectors.
 
-Acknowledged vectors are always found, because the ledger marks vectors that the index lacks before a query begins.
+A command is one commit, which the index follows. A query asks the index, and compares exactly with vectors that are not
+indexed yet: acknowledged vectors are always found, because the ledger marks vectors that the index lacks before a query
+begins.
 """
 
 import asyncio
@@ -11,12 +13,13 @@ from typing import Any, Final
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.models import VectorMatch
-from hivemem_contracts.vectors.replies import VectorMatches
+from hivemem_contracts.vectors.replies import VectorDeleted, VectorMatches, VectorStored
 from hivemem_runtime.ledger.pages import pages
-from hivemem_runtime.ledger.port import Head, Ledger
+from hivemem_runtime.ledger.port import Decide, Head, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.own.decisions import (
     check_dimension,
+    delete_vector,
     dimension_of,
     direction,
     exact_cosines,
@@ -24,6 +27,7 @@ from hivemem_vectors.own.decisions import (
     holds,
     parsed,
     physical,
+    store_vector,
     wanted_words,
 )
 from hivemem_vectors.own.entities import (
@@ -33,10 +37,55 @@ from hivemem_vectors.own.entities import (
     StoredVector,
     collection_and_id,
     unpacked_vector,
+    vector_id,
     within_collection,
 )
+from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.stores.guarded import GuardedStore
-from hivemem_vectors.stores.ports import POINTS_PER_CALL, Equal, Filter, Hit, Vector
+from hivemem_vectors.stores.ports import POINTS_PER_CALL, Equal, Filter, Hit, Nearest, Vector
+
+
+class VectorCommands:
+    def __init__(self, settling: VectorSync) -> None:
+        self._settling = settling
+
+    def bind(self, service: Service) -> None:
+        service.command(operations.STORE, plan_store, self.answer_store)
+        service.command(operations.DELETE, plan_delete, self.answer_delete)
+
+    async def answer_store(self, call: Call, body: requests.StoreVector, outcome: Outcome) -> VectorStored:
+        stamp = outcome.stamp
+        assert stamp is not None, "to store is to append"
+        await self._follow(outcome)
+        return VectorStored.model_construct(
+            id=body.id, collection=body.collection, version=stamp.version, duplicate=outcome.duplicate
+        )
+
+    async def answer_delete(self, call: Call, body: requests.DeleteVector, outcome: Outcome) -> VectorDeleted:
+        await self._follow(outcome)
+        return VectorDeleted.model_construct(id=body.id, collection=body.collection, deleted=outcome.stamp is not None)
+
+    async def _follow(self, outcome: Outcome) -> None:
+        """Bring a new change to the index. A repeated command has been followed already, or a timer will do so."""
+        if outcome.stamp is not None and not outcome.duplicate:
+            await self._settling.soon(outcome.stamp.tenant, outcome.stamp.id)
+
+
+def plan_store(call: Call, body: requests.StoreVector) -> Write:
+    embedding, vector = given_vector(body.embedding), vector_id(body.collection, body.id)
+    return _write(
+        call, vector, body.collection, lambda heads, now: store_vector(heads, vector, embedding, body.metadata, now)
+    )
+
+
+def plan_delete(call: Call, body: requests.DeleteVector) -> Write:
+    vector = vector_id(body.collection, body.id)
+    return _write(call, vector, body.collection, lambda heads, now: delete_vector(heads, vector, now))
+
+
+def _write(call: Call, vector: str, collection: str, decide: Decide) -> Write:
+    return call.write(VECTOR, vector, decide, ((PROGRESS, vector), (COLLECTION, collection)))
+
 
 WAITING: Final = 200
 """The most unindexed vectors that a query compares with, newest first."""
@@ -126,7 +175,7 @@ class VectorQuery:
         where = Filter(question.tenant, conditions)
         limit = min(question.top_k + SLACK, POINTS_PER_CALL)
         while True:
-            hits = await self._store.nearest(physical(dimension), where, question.direction, limit=limit)
+            hits = await self._store.nearest(physical(dimension), Nearest(where, question.direction, limit))
             counting = await self._take(question, hits)
             if counting >= question.top_k or len(hits) < limit or limit == POINTS_PER_CALL:
                 return

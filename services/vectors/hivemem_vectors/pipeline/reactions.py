@@ -1,7 +1,7 @@
-"""The reaction that indexes the events of sessions which ask for it, and removes them with their session.
+"""The reactions to the feed: memories, and events of sessions that ask for it, go into the index and out of it.
 
-Workers share the reaction, so one worker may receive a session's first events before another one has noted that they
-are wanted. Whoever notes it therefore reads the events that may be on their way to other workers.
+Workers share a reaction, so one worker may receive a session's first events before another one has noted that they are
+wanted. Whoever notes it therefore reads the events that may be on their way to other workers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from hivemem_runtime.bus.reacting import BATCHES_OUT, Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_runtime.turns import in_turns
 from hivemem_vectors.pipeline.decisions.changes import (
+    ERASED,
     Begun,
     ItemVersion,
     asks,
@@ -25,6 +26,7 @@ from hivemem_vectors.pipeline.decisions.changes import (
     let_go,
     object_of,
     shared_through,
+    version_of_change,
     version_of_event,
 )
 from hivemem_vectors.pipeline.decisions.item_states import is_followed
@@ -32,10 +34,42 @@ from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import SessionService
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, Followed, events_of
 
-NAME: Final = "sessions"
 BATCH: Final = 500
-ACK_WAIT_SECONDS: Final = 5.0
 GATHER_SECONDS: Final = 0.02
+"""A memory is found that much later; then one commit is shared by many."""
+
+ACK_WAIT_SECONDS: Final = 5.0
+"""What a worker had in hand that was killed is found that much later."""
+
+
+def memories_reaction(indexer: Indexer) -> Reaction:
+    async def follow(changes: Sequence[ReceivedChange]) -> None:
+        await indexer.take_up(await in_turns(newest(changes), version_of_change))
+
+    return Reaction(
+        "memories",
+        ("hive.chg.*.memory.>",),
+        follow,
+        batch=BATCH,
+        gather_seconds=GATHER_SECONDS,
+        ack_wait_seconds=ACK_WAIT_SECONDS,
+    )
+
+
+def newest(changes: Sequence[ReceivedChange]) -> list[Change]:
+    """Of each memory the last that was told: older ones are of no use any more, but for erasures, which are counted."""
+    found: dict[tuple[str, str, str | None], Change] = {}
+    erased: list[Change] = []
+    for received in changes:
+        change = received.change
+        name = change.tenant, change.namespace, change.key
+        if change.operation == ERASED:
+            erased.append(change)
+        if name not in found or found[name].version < change.version:
+            found[name] = change
+    return [*erased, *(change for change in found.values() if change.operation != ERASED)]
+
+
 ON_THEIR_WAY: Final = BATCHES_OUT * BATCH
 REMOVED_AT_ONCE: Final = 100
 _BEGINNINGS: Final = ("created", "forked")
@@ -56,7 +90,7 @@ def sessions_reaction(ledger: Ledger, indexer: Indexer, sessions: SessionService
     following = SessionFollower(ledger, indexer, sessions)
     filters = ("hive.chg.*.session.*", "hive.chg.*.event.*")
     return Reaction(
-        NAME,
+        "sessions",
         filters,
         following.handle,
         batch=BATCH,
@@ -193,3 +227,7 @@ class SessionFollower:
 
 def _told_by(change: Change) -> ItemVersion:
     return version_of_event(change.tenant, change.namespace, object_of(change))
+
+
+def reactions(ledger: Ledger, indexer: Indexer, sessions: SessionService) -> tuple[Reaction, ...]:
+    return memories_reaction(indexer), sessions_reaction(ledger, indexer, sessions)

@@ -1,1 +1,0 @@
-"""The operations on users' own vectors, and their way into the index."""
