@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_runtime.circuit_breaker import CircuitBreaker
+from hivemem_runtime.circuit_breaker import CircuitBreaker, Health
 from hivemem_vectors.embedders.ports import GuardedEmbedder
 
 from .counting import Clock, ScriptedEmbedder
@@ -133,6 +133,30 @@ def test_how_an_earlier_call_ends_changes_nothing_once_it_is_open() -> None:
 
     with pytest.raises(Unavailable, match="left alone"), tested.guard():
         pass
+
+
+def test_health_and_pause_follow_the_last_call() -> None:
+    clock = Clock()
+    tested = breaker(clock)
+    assert (tested.health, tested.is_paused) == (Health(True), False)
+    with pytest.raises(Unavailable), tested.guard():
+        raise Unavailable("busy", retry_after_ms=2_000)
+    assert (tested.health, tested.is_paused) == (Health(False, "busy"), True)
+    clock.now = 2
+    assert not tested.is_paused
+    succeed(tested)
+    assert tested.health == Health(True)
+
+
+def test_a_refusal_shows_in_health_only_for_a_wrong_setup() -> None:
+    tested = CircuitBreaker("the model", Clock(), broken_by={"dimension"})
+    with pytest.raises(InvalidRequest), tested.guard():
+        raise InvalidRequest("no", field="text")
+    assert tested.health == Health(True)
+    with pytest.raises(InvalidRequest), tested.guard():
+        raise InvalidRequest("of 3, not 2", field="dimension")
+    assert (tested.health, tested.is_paused) == (Health(False, "of 3, not 2"), False)
+    assert state(tested) == "closed"
 
 
 async def test_an_embedder_that_keeps_failing_is_left_alone() -> None:

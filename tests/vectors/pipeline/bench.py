@@ -289,4 +289,4 @@ async def sweep(bench: Bench) -> None:
         for name, point in (await bench.points()).items()
         if indexed.get(str(point.values["place"])) != point.values["version"]
     ]
-    await bench.store.delete(bench.collection, TENANT, useless)
+    await bench.guarded.delete(bench.collection, TENANT, useless)

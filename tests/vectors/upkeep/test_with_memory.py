@@ -221,7 +221,7 @@ async def test_a_change_that_was_lost_is_made_up_for_by_a_sweep(bot: Bot, monkey
     await bot.fleet.store.delete(COLLECTION, bot.tenant, names_of(place_of(NAMESPACE, "a"), 1, 1))
     found = await sweep(bot, dry_run=False)
     assert found == (2, 0, 0)
-    backlog: FeedPosition = bot.background("Backlog")
+    backlog: FeedPosition = bot.background("FeedPosition")
     reaches = backlog.reaches_back_to
 
     async def in_an_hour() -> int:

@@ -194,7 +194,7 @@ class VectorStore(Protocol):
         ...
 
     async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
-        """Return the nearest points, nearest first, and behind them the points `among`. A point may be in both parts."""
+        """Return the nearest points, nearest first, and behind them the points `among`; a point may be in both."""
         ...
 
     async def by_words(self, collection: str, query: ByWords) -> list[Hit]:

@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hivemem_contracts.errors import Unavailable
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, ByWords, Filter, Nearest, Sparse, Value, Vector, VectorStore
 
 SCORED_FACTOR: Final = 5
 """How many times more points than wanted get a score by words. Points further down have hardly any."""
 FEWEST_SCORED: Final = 200
+RETRY_AFTER_MS: Final = 1_000
 
 
 class HybridHit(NamedTuple):
@@ -36,10 +38,13 @@ async def hybrid_search(
     """Return the best `limit` points of each side, so at most twice as many: the nearest first.
 
     The words are searched while `dense` is still under way, so that one more call is left when it arrives. If it turns
-    out to be None, the words alone are searched. `sparse` is ignored by a store that cannot search by words.
+    out to be None, the words alone are searched. A store that cannot search by words searches by meaning alone, and is
+    `Unavailable` for a search by words alone.
     """
     if sparse is None or not store.words.able:
         vector = await dense
+        if vector is None and sparse is not None:
+            raise Unavailable(f"the store cannot search by words: {store.words.reason}", retry_after_ms=RETRY_AFTER_MS)
         if vector is None:
             return []
         near = await store.nearest(collection, Nearest(where, vector, limit, values=values))

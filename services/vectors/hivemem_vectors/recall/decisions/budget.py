@@ -1,6 +1,5 @@
 """The budget of an answer: items, tokens and bytes."""
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import orjson
@@ -34,13 +33,15 @@ class Budget:
         """The number of items that still fit."""
         return 0 if self._ended else self._limit - len(self.lines)
 
-    def add(self, item: Mapping[str, Any]) -> None:
+    def add(self, item: dict[str, Any]) -> None:
         assert self.missing, "it is full"
-        tokens = 0 if self._max_tokens is None else self._count(item, self._max_tokens)
-        if self._max_tokens is not None and self._tokens + tokens > self._max_tokens:
-            self.cut = self.cut or "tokens"
-            self._ended = tokens <= self._max_tokens
-            return
+        tokens = 0
+        if self._max_tokens is not None:
+            tokens = self._count(item, self._max_tokens)
+            if self._tokens + tokens > self._max_tokens:
+                self.cut = self.cut or "tokens"
+                self._ended = tokens <= self._max_tokens
+                return
         data = orjson.dumps(item)
         if self.lines and len(data) + 1 > self._room:
             self.cut, self._ended = "bytes", True
@@ -49,9 +50,13 @@ class Budget:
         self._room -= len(data) + 1
         self._tokens += tokens
 
-    def _count(self, item: Mapping[str, Any], most: int) -> int:
-        value = item["value"]
-        return tokens_up_to(item["text"] or "" if value is None else orjson.dumps(value).decode(), most)
+    def _count(self, item: dict[str, Any], most: int) -> int:
+        """Count the tokens of an item. Its value is replaced by its JSON, so that it is written once."""
+        if item["value"] is None:
+            return tokens_up_to(item["text"] or "", most)
+        data = orjson.dumps(item["value"])
+        item["value"] = orjson.Fragment(data)
+        return tokens_up_to(data.decode(), most)
 
 
 def tokens_up_to(text: str, most: int) -> int:

@@ -108,15 +108,17 @@ class Ranked(NamedTuple):
     score: float
 
 
-def weights_of(asked: models.Weights | None, *, embedded: bool) -> Weights:
-    """Return the weights of a recall. If the question is not embedded, the words are all of the relevance."""
+def weights_of(asked: models.Weights | None, *, embedded: bool, by_words: bool = True) -> Weights:
+    """Return the weights of a recall. A side that was not searched has no share in the relevance."""
     if asked is None:
         weights = Weights()
     else:
         weights = Weights(
             asked.relevance, asked.recency, asked.importance, asked.dense, asked.half_life_days * _DAY_SECONDS
         )
-    return weights if embedded else replace(weights, dense=0.0)
+    if not embedded:
+        return replace(weights, dense=0.0)
+    return weights if by_words else replace(weights, dense=1.0)
 
 
 def pieces_of(

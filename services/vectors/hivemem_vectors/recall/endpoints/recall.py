@@ -40,6 +40,7 @@ class RecallEndpoint:
         *,
         collection: str,
     ) -> None:
+        self._store = store
         self._embedder = embedder
         self._waiters = waiters
         self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
@@ -67,7 +68,7 @@ class RecallEndpoint:
         question = Question.of(tenant, body, now_microseconds())
         for deeper in (False, True):
             found = await self._search.search(question, vector, waiting, deeper=deeper)
-            weights = weights_of(body.weights, embedded=await vector is not None)
+            weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
             budget = Budget(body.limit, body.max_tokens)
             ranked = ranking(found.pieces, weights, question.now)
             failure = await self._hydration.fill(budget, call, ranked, question)
