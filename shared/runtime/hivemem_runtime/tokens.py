@@ -1,5 +1,4 @@
-"""How many tokens a text costs a language model, about: for budgets, where counting exactly would cost more than it
-saves."""
+"""An estimate of the tokens of a text, for budgets that need no exact count."""
 
 import re
 from typing import Final
@@ -14,8 +13,8 @@ _DENSE_SCRIPTS_START: Final = 0x2E80
 
 
 def estimated_tokens(text: str) -> int:
-    """Within a tenth of what the tokenizers of today's large models say of English, JSON and code, and rather above
-    than below of other languages."""
+    """Return about how many tokens a text has: within a tenth of the tokenizers of large models for English, JSON and
+    code, and rather above than below for other languages."""
     total = 0
     for match in _PIECES.finditer(text):
         length = match.end() - match.start()

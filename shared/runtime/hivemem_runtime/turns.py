@@ -1,4 +1,4 @@
-"""Work that takes the processor for long, done so that the event loop goes on meanwhile."""
+"""Long computations that let the event loop go on meanwhile."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 INLINE_CHARACTERS: Final = 3_000
-"""To cut more text than that into chunks, or to count its words, takes longer than a turn."""
+"""The longest text that is processed on the event loop; a longer one takes more than a turn."""
 
 TURN_SECONDS: Final = 0.005
 
@@ -15,12 +15,12 @@ ResultT = TypeVar("ResultT")
 
 
 async def offloaded(characters: int, act: Callable[[], ResultT]) -> ResultT:
-    """What `act` makes of so much text."""
+    """Return the result of `act`, which runs in a thread if it works on a long text."""
     return act() if characters <= INLINE_CHARACTERS else await asyncio.to_thread(act)
 
 
 async def in_turns(items: Iterable[ItemT], act: Callable[[ItemT], ResultT]) -> list[ResultT]:
-    """Each in its order; between them others have their turn."""
+    """Apply `act` to each item in order, and let other tasks run in between."""
     results: list[ResultT] = []
     until = time.perf_counter() + TURN_SECONDS
     for item in items:

@@ -1,7 +1,7 @@
 """fastembed on a folder made of the packaged model: no hub is asked."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 @contextmanager
-def models_in(folder: Path) -> Iterator[None]:
+def models_in(folder: Path) -> Generator[None]:
     """Loads models from a folder in place of the hub."""
     with pytest.MonkeyPatch.context() as patched:
         local = partial(fastembed.TextEmbedding, specific_model_path=str(folder), local_files_only=True)

@@ -93,7 +93,7 @@ class EdgeVectors:
                 await self._call("upsert", collection, data, **fields)
 
     async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
-        queries = [{"side": DENSE, "limit": query.limit, "among": ()}]
+        queries: list[dict[str, Any]] = [{"side": DENSE, "limit": query.limit, "among": ()}]
         if query.among:
             queries.append({"side": DENSE, "limit": len(query.among), "among": query.among})
         return await self._search(collection, query, queries, np.asarray(query.dense, np.float32).tobytes())
