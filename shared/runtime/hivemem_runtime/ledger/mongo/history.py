@@ -48,7 +48,7 @@ class Stretch:
 async def read_versions(
     database: Database, entity: Entity[HeadT, RecordT], places: Collection[Place]
 ) -> dict[Place, Record[RecordT]]:
-    """Records by key and version; those that are not there are left out."""
+    """Return records by key and version, without the ones that do not exist."""
     if not places:
         return {}
     query = Query({"_id": {"$in": [record_id(*place) for place in places]}})

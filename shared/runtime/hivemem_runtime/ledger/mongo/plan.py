@@ -135,7 +135,7 @@ class Plan:
         if not decision:
             return self._nothing(write, view, identities, now)._replace(answer=answer)
         heads = self._built_upon(write.tenant, decision)
-        # One time for all that is committed together, above that of each of the keys; it grows where a key has several.
+        # All records of a commit share one time, later than each key's last one; a second record of a key is later still.
         at = now
         for head in heads.values():
             if head.at >= at:

@@ -36,8 +36,8 @@ class Wanted:
             raise AssertionError(f"index {self.index.name} wants {self.index.equals}, got {tuple(self.equals)}")
 
     def page(self, *, covered: bool) -> Query | None:
-        """The page and one head more; None if there can be none. All that is asked for are bounds of the index, which
-        holds just the heads that it should: for a filter the server would read each head and look at it again."""
+        """Return the query for a page and one head more, or None if no head can match. It consists of index bounds
+        alone: for a filter, the server would read each head and check it again."""
         low, high = self._ends()
         # The server refuses bounds that hold nothing between them, and no index holds a field without a value.
         if self.limit <= 0 or None in self.equals.values() or _is_empty(low, high):

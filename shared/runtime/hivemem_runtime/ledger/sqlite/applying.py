@@ -21,8 +21,8 @@ class NewRecord(NamedTuple):
 
 
 class NewRequest(NamedTuple):
-    """`head` is of the record that answers, None where there is none; `at` is None for what lives as long as it.
-    `digest` is of the command. `stamp` is the record's, where the record itself is not kept."""
+    """A row of `requests`: `head` and `version` name the record that answers, `at` is None if the row lives as long as
+    that record's key, `digest` is the command's, and `stamp` the record's if records are not kept."""
 
     entity: str
     head: CachedHead | None

@@ -77,8 +77,7 @@ class Batch:
             self._read_heads(next(iter(wanted.values())), tenant, list(wanted))
 
     def run(self, place: int, write: Write) -> Outcome:
-        """The outcome of the write at a place of those that were loaded, staged; raises what its decision raises and
-        stages nothing then."""
+        """Stage the loaded write with this index and return its outcome. If its decision raises, nothing is staged."""
         identities = self._identities[place]
         known = self._repeated(write, identities)
         if known is not None:
@@ -123,8 +122,8 @@ class Batch:
         return Outcome(None, None, None, answer=answer)
 
     def _steps(self, write: Write, decision: Decision, now: int) -> list[Step]:
-        """What the decision appends. One time for all that is committed together, above that of each of the keys; a
-        second record of a key comes right after the first one."""
+        """Return the records of a decision. They share one commit time, later than the last one of each key; a second
+        record of a key is one microsecond later."""
         heads = [self.head(append.entity, write.tenant, append.id) for append in decision]
         at = max([now, *[head.at + 1 for head in heads]])
         last: dict[tuple[str, str], Committed] = {}

@@ -12,7 +12,7 @@ from hivemem_runtime.ledger.stored import StoredRecord, matching, unpack
 LATEST: Final = 2**62
 """Above every version and position."""
 _SHORT: Final = 64
-"""A history of so many records is looked through from its end; a longer one is halved."""
+"""A search scans at most this many records from the end, and bisects longer histories."""
 _FIELDS: Final = len(StoredRecord._fields) - 1
 """Of a record's row, before its tags."""
 

@@ -151,7 +151,7 @@ def _cursor(wanted: Wanted, rows: Sequence[Sequence[Any]], limit: int) -> str | 
 
 
 def count_heads(connection: sqlite3.Connection, wanted: Wanted, limit: int | None = None) -> int:
-    """How many there are, or `limit` where there are at least so many."""
+    """Return how many heads match, counting up to `limit`."""
     row = connection.execute(*wanted.count(limit)).fetchone()
     return int(row[0])
 

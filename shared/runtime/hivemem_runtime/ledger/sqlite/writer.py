@@ -147,7 +147,7 @@ class Writer:
                 self._run_tasks(tasks)
 
     def _next(self) -> list[Job]:
-        """The jobs whose turn it is, among all that were submitted by now."""
+        """Return the jobs whose turn it is."""
         if not self._turns:
             self._turns.put(self._queue.get())
         while not self._queue.empty():
@@ -211,7 +211,7 @@ class Writer:
         self._deliver(results, committed)
 
     def _run_task(self, job: TaskJob[Any], committed: list[Committed]) -> Result:
-        """What it raises is its caller's to hear, and takes back only what it did itself."""
+        """Run a task in a savepoint. An error is passed to its caller and undoes this task alone."""
         context = Context(self._connection, self._cache, self._clock, self.marks, [])
         self._connection.execute("SAVEPOINT task")
         try:
@@ -258,7 +258,7 @@ class Writer:
                 for listener in self._listeners:
                     listener(committed)
         finally:
-            # What is durable is acknowledged, even where a listener has a fault, which the loop reports.
+            # A durable write is acknowledged even if a listener fails; the event loop reports that.
             self._answer(results)
             if failed:
                 self._queue.put(_Resume())
