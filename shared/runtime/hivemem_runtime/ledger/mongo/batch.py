@@ -16,7 +16,7 @@ from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import (
     REQUESTS,
-    Identities,
+    MongoIdentities,
     head_id,
     heads_of,
     identities_of,
@@ -46,7 +46,7 @@ _LONGEST_PAUSE_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
-class Batch:
+class MongoBatch:
     bench: Workbench
     writes: Sequence[Write]
     known: dict[HeadKey, KnownHead] = field(default_factory=dict[HeadKey, KnownHead])
@@ -55,7 +55,7 @@ class Batch:
     answered: dict[str, Answered] = field(default_factory=dict[str, Answered])
     suspects: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
     read_again: bool = False
-    identities: Sequence[Identities] = field(init=False)
+    identities: Sequence[MongoIdentities] = field(init=False)
 
     def __post_init__(self) -> None:
         self.identities = [identities_of(write) for write in self.writes]

@@ -11,7 +11,7 @@ from pymongo.errors import PyMongoError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.mongo.cache import HeadCache, HeadKey
+from hivemem_runtime.ledger.mongo.cache import HeadKey, MongoHeadCache
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Session
 from hivemem_runtime.ledger.mongo.errors import (
     CommitUnknown,
@@ -35,7 +35,7 @@ class Workbench:
     entities: Mapping[str, AnyEntity]
     clock: Callable[[], int]
     memory_microseconds: int
-    cache: HeadCache = field(default_factory=HeadCache)
+    cache: MongoHeadCache = field(default_factory=MongoHeadCache)
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
     feed: FeedMark | None = None
     """The newest feed mark that is not durable yet."""

@@ -49,7 +49,7 @@ class CachedHead:
         )
 
 
-class HeadCache:
+class SqliteHeadCache:
     """Heads by key, bounded; the oldest entries leave first. Emptied when somebody else wrote the file."""
 
     def __init__(self) -> None:

@@ -23,15 +23,15 @@ _SCOPE_BYTES: Final = 16
 _AT_ONCE: Final = 500
 
 
-class Identity(NamedTuple):
+class SqliteIdentity(NamedTuple):
     scope: bytes
     as_long_as_key: bool
     digest: bytes | None
 
 
-class Identities(NamedTuple):
-    own: list[Identity]
-    part_of: Identity | None
+class SqliteIdentities(NamedTuple):
+    own: list[SqliteIdentity]
+    part_of: SqliteIdentity | None
     elsewhere: bytes | None
     """The scope of another write, which answers if it wrote to the same key."""
 
@@ -63,7 +63,7 @@ def kept_stamp(stamp: Stamp) -> str:
     return orjson.dumps((stamp.at, stamp.actor, stamp.cause, stamp.traceparent)).decode()
 
 
-def identities_of(write: Write) -> Identities:
+def identities_of(write: Write) -> SqliteIdentities:
     """What a write is known by, with short names for the scopes.
 
     With the lengths of the parts in front, no text in one part can pass for another part."""
@@ -71,17 +71,17 @@ def identities_of(write: Write) -> Identities:
     own = [] if write.request_id is None else [_identity(tenant, write.request_id)]
     if write.once is not None:
         place = f"{len(tenant)},{len(write.id)}:{tenant}{write.id}"
-        own.append(Identity(_name(f"o{write.entity.name}:{place}{write.once}"), True, None))
-    return Identities(
+        own.append(SqliteIdentity(_name(f"o{write.entity.name}:{place}{write.once}"), True, None))
+    return SqliteIdentities(
         own,
         None if write.part_of is None else _identity(tenant, write.part_of),
         None if write.answered_by is None else _request_scope(tenant, write.answered_by),
     )
 
 
-def _identity(tenant: str, request: RequestId) -> Identity:
+def _identity(tenant: str, request: RequestId) -> SqliteIdentity:
     name, digest, as_long_as_key = request
-    return Identity(_request_scope(tenant, name), as_long_as_key, digest)
+    return SqliteIdentity(_request_scope(tenant, name), as_long_as_key, digest)
 
 
 def _request_scope(tenant: str, name: str) -> bytes:
