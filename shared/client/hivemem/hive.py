@@ -293,8 +293,8 @@ def connect(
     `url` is one NATS server or several, separated by commas; a user and a password may stand in it. `nats_options` are
     handed to nats-py as they are: `user_credentials`, `nkeys_seed`, `tls` and the like. The rest are the options of
     every call, see `CallOptions`. Raises `Unavailable` where no server answers in time, `Forbidden` where it refuses
-    the credentials, `InvalidRequest` where `url` is no address and `TooLarge` for long names. Once connected, the client reconnects by itself for
-    as long as it takes.
+    the credentials, `InvalidRequest` where `url` is no address and `TooLarge` for names that are too long. Once
+    connected, the client reconnects by itself for as long as it takes.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:
