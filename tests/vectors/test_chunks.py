@@ -109,3 +109,15 @@ def test_the_chunks_of_one_text_are_bounded() -> None:
     text = " ".join(["word"] * (CHUNKS_PER_TEXT * 8))
 
     assert len(Chunker(count_words, tokens=4, overlap=0).chunks(text)) == CHUNKS_PER_TEXT
+
+
+def test_a_text_that_is_far_too_long_is_not_counted() -> None:
+    """The splitter asks for the size of whole texts again and again; the time of others would go with it."""
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return len(text)
+
+    assert Chunker(count, tokens=TOKENS, overlap=4).chunks("x" * 20_000)
+    assert max(counted) <= TOKENS * CHARACTERS_PER_TOKEN

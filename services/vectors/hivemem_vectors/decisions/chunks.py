@@ -34,7 +34,9 @@ class Chunker:
 
     def __init__(self, count: CountTokens, *, tokens: int = CHUNK_TOKENS, overlap: int = OVERLAP_TOKENS) -> None:
         def size(text: str) -> int:
-            return max(count(text), -(-len(text) // _CHARACTERS_PER_TOKEN))
+            least = -(-len(text) // _CHARACTERS_PER_TOKEN)
+            # How far a text is over the limit is of no interest, and counting takes most of the time.
+            return least if least > tokens else max(count(text), least)
 
         self._size = size
         self._tokens = tokens
