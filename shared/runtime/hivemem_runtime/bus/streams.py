@@ -9,6 +9,7 @@ from nats.aio.client import Client
 from pydantic import BaseModel, ConfigDict, Field
 
 from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.streams import BEGUN, CHANGES, CLAIMS, DEAD, FEED_EPOCH, FEED_KEY, INGEST, LIVE_PREFIX, MEMBERS
 from hivemem_runtime.bus.claims import KINDS
 from hivemem_runtime.bus.fleet_key import SUBJECT as KEY_SUBJECT
@@ -22,6 +23,8 @@ DAY_SECONDS: Final = 86_400
 COMMANDS: Final = "hive.in.*.*.*.*.*"
 """Five tokens and no more: a stored command has one more in front, its partition, so nobody can publish in that
 form and so name a tenant that is not their own."""
+COMMAND_BYTES: Final = MESSAGE_BYTES + 65_536
+"""The largest body that a worker takes, and as many headers as a stream takes."""
 BUCKET_BYTES: Final = 4 * MEBIBYTE
 ENTRY_BYTES: Final = 4096
 MEMBERS_SECONDS: Final = 60
@@ -86,6 +89,8 @@ def _ingest(settings: StreamSettings) -> Config:
         # A full stream refuses the publisher, who can wait; discarding the old would lose what it was promised.
         "discard": "new",
         "max_bytes": settings.ingest_max_bytes,
+        # What could only become a dead letter would push out as many bytes of other dead letters.
+        "max_msg_size": COMMAND_BYTES,
         "num_replicas": settings.replicas,
         # Deduplication here would be by id alone, over all tenants; the ledger does it per agent and operation.
         "duplicate_window": SHORTEST_DUPLICATE_WINDOW,
