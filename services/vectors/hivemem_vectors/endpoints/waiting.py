@@ -85,9 +85,9 @@ class Behind:
         if self._leaving:
             return False
         if not self._shares.has_room(tenant):
-            limit = self._shares.limit
-            detail = f"as many recalls of this tenant wait for the index as may; {limit} of all tenants"
-            raise Overloaded(detail, limit=limit, retry_after_ms=RETRY_AFTER_MS)
+            most = self._shares.limit
+            detail = f"as many recalls of this tenant wait for the index as may; {most} of all tenants"
+            raise Overloaded(detail, limit=most, retry_after_ms=RETRY_AFTER_MS)
         self._shares.take(tenant)
         try:
             async with asyncio.timeout_at(until) as limit, self._registered(Waiter(tenant, prefix, limit)) as waiter:
