@@ -86,6 +86,18 @@ def test_a_run_of_letters_without_a_space_is_cut_too() -> None:
     assert is_covered("x" * 1_000, chunks)
 
 
+@pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "# x\n\n" * 10_000])
+def test_what_is_too_long_by_its_characters_alone_is_not_counted(text: str) -> None:
+    counted: list[int] = []
+
+    def count(piece: str) -> int:
+        counted.append(len(piece))
+        return len(piece.split())
+
+    assert Chunker(count, tokens=TOKENS, overlap=4).chunks(text)
+    assert max(counted) <= TOKENS * CHARACTERS_PER_TOKEN
+
+
 def test_neighbours_overlap_a_little() -> None:
     text = " ".join([f"word{number}" for number in range(100)])
     chunks = chunker().chunks(text)

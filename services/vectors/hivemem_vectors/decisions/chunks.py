@@ -35,7 +35,7 @@ class Chunker:
     def __init__(self, count: CountTokens, *, tokens: int = CHUNK_TOKENS, overlap: int = OVERLAP_TOKENS) -> None:
         def size(text: str) -> int:
             least = -(-len(text) // _CHARACTERS_PER_TOKEN)
-            # How far a text is over the limit is of no interest, and counting takes most of the time.
+            # Counting a text of megabytes takes long, holds up every other thread, and would not change the answer.
             return least if least > tokens else max(count(text), least)
 
         self._size = size
