@@ -59,13 +59,13 @@ DISTRIBUTIONS = [
         "hivemem-runtime",
         "hivemem_runtime",
         MONGO | COMMAND_LINE | WORKERS | {"hivemem"},
-        MONGO | {"bson", "cel_expr_python"},
+        MONGO | {"bson", "cel_expr_python", "httpx"},
     ),
     Alone(
         "hivemem-runtime[mongo]",
         "hivemem_runtime",
         COMMAND_LINE | WORKERS | {"hivemem"},
-        frozenset({"cel_expr_python"}),
+        frozenset({"cel_expr_python", "httpx"}),
     ),
     Alone(
         "hivemem-sessions",

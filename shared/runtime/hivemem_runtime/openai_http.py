@@ -9,6 +9,7 @@ import httpx
 import orjson
 
 from hivemem_contracts.errors import HiveError, InvalidRequest, Unavailable
+from hivemem_runtime.backoff import backoff_seconds
 
 ATTEMPTS: Final = 3
 FIRST_PAUSE_SECONDS: Final = 0.2
@@ -134,7 +135,8 @@ class OpenAIEndpoint:
 
 
 def _backoff(attempt: int) -> float:
-    return FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311 nothing is kept secret
+    jitter = random.uniform(0.5, 1.5)  # noqa: S311 nothing is kept secret
+    return backoff_seconds(attempt, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS) * jitter
 
 
 def _retry_after_ms(header: str) -> int:

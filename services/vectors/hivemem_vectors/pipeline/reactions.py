@@ -13,6 +13,7 @@ from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_runtime.bus.reacting import BATCHES_OUT, Reaction, ReceivedChange
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_runtime.turns import in_turns
 from hivemem_vectors.pipeline.decisions.changes import (
@@ -204,21 +205,16 @@ class SessionFollower:
             if followed is None or not followed.gone:
                 return
         low, high = events_of(session_id)
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.covered(
+        async for found in pages(
+            lambda cursor: self._ledger.covered(
                 ITEM, tenant, "all", equals={}, low=low, high=high, cursor=cursor, limit=REMOVED_AT_ONCE
             )
+        ):
             await self._indexer.take_up(
-                [
-                    ItemVersion(tenant, found.id, cast("int", found.values["heard"]), True, {}, None)
-                    for found in page.items
-                    if not found.values["gone"]
-                ]
+                ItemVersion(tenant, item.id, cast("int", item.values["heard"]), True, {}, None)
+                for item in found
+                if not item.values["gone"]
             )
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     async def _followed(self, tenant: str, ids: Iterable[str]) -> dict[str, Followed]:
         heads = await self._ledger.heads(FOLLOWED, tenant, list(dict.fromkeys(ids)))

@@ -22,7 +22,7 @@ from hivemem_vectors.stores.ports import (
     VectorStore,
 )
 
-SEARCH_SECONDS: Final = 2.0
+SEARCH_SECONDS: Final = 3.0
 """The time limit of a search and a count: the ledger answers sooner than a slower index."""
 RETRY_AFTER_MS: Final = 1_000
 

@@ -14,6 +14,7 @@ from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.feed_reading import FeedReading, FeedState, StoredChange
 from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, MemoryService
@@ -165,9 +166,9 @@ class IndexLag:
 
     async def _until_none_waits(self, waiter: Waiter) -> bool:
         """Wait for the items that wait for the index now. Returns False if one of them will not be retried in time."""
-        in_time, cursor = True, None
-        while True:
-            page = await self._ledger.find(
+        in_time = True
+        async for heads in pages(
+            lambda cursor: self._ledger.find(
                 ITEM,
                 waiter.tenant,
                 "waiting",
@@ -177,11 +178,10 @@ class IndexLag:
                 cursor=cursor,
                 limit=WAITING_AT_ONCE,
             )
-            versions = {head.id: head.value.heard for head in page.items if head.value is not None}
+        ):
+            versions = {head.id: head.value.heard for head in heads if head.value is not None}
             in_time = await self._until_indexed(waiter, versions) and in_time
-            cursor = page.cursor
-            if cursor is None:
-                return in_time
+        return in_time
 
     async def _until_indexed(self, waiter: Waiter, versions: dict[str, int]) -> bool:
         in_time = True

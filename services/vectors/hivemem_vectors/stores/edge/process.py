@@ -12,6 +12,7 @@ import orjson
 import structlog
 
 from hivemem_contracts.errors import Unavailable, error_from_body
+from hivemem_runtime.backoff import Backoff
 from hivemem_vectors.stores.edge.frames import HEAD, encoded
 
 START_SECONDS: Final = 30.0
@@ -41,7 +42,7 @@ class EngineProcess:
         self._reading: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._count = 0
-        self._failures = 0
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._not_before = 0.0
         self._closed = False
 
@@ -103,10 +104,8 @@ class EngineProcess:
                 raise
 
     async def _started(self) -> Process:
-        loop = asyncio.get_running_loop()
-        # Soon again after a first end, later and later where it never gets to answer.
-        pause = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
-        self._failures, self._not_before = min(self._failures + 1, 16), loop.time() + pause
+        # Each start counts as a failure until the process answers.
+        self._not_before = asyncio.get_running_loop().time() + self._backoff.failed()
         try:
             self._process = process = await self._spawned()
         except OSError as error:
@@ -141,7 +140,7 @@ class EngineProcess:
         try:
             while True:
                 fields = await _read(pipe)
-                self._failures = 0
+                self._backoff.succeeded()
                 answer = self._waiting.get(fields["id"])
                 if answer is None or answer.done():
                     continue  # nobody waits any more
