@@ -12,7 +12,8 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_sessions.__main__ import main
+from hivemem_runtime.program import main
+from hivemem_sessions.worker import WORKER
 from hivemem_testing.ports import free_port
 from hivemem_testing.process import ProcessServer
 
@@ -107,7 +108,7 @@ def test_main_answers_a_wrong_setting_with_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIVEMEM_STORE", "paper")
-    assert main() == 2
+    assert main(WORKER) == 2
     assert "HIVEMEM_STORE='paper'" in capsys.readouterr().err
 
 

@@ -30,6 +30,7 @@ from hivemem_runtime.bus.reactions import Reactions
 from hivemem_runtime.bus.requests import Requests
 from hivemem_runtime.bus.stray_commands import StrayCommands
 from hivemem_runtime.bus.streams import StreamConflict, declare
+from hivemem_runtime.distribution import version_of
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import BrokenStore, DataTooNew, UnfitServer
@@ -46,6 +47,8 @@ OVERDUE_SHARE: Final = 0.9
 WATCH_SECONDS: Final = 2.0
 """Between two looks at the store, whoever asks for health."""
 START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+NOT_OTHERS: Final = 0o077
+"""The umask of every program that keeps data: its owner alone may read its files and enter its folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,6 @@ class Parts:
     closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
     """Awaited last of all when the worker is stopped, and not when a start has failed, which may be tried again: lets
     go of what was made before it and is made only once."""
-    version: str = "0.1.0"
 
 
 class Worker:
@@ -156,7 +158,7 @@ class Worker:
         requests = Requests(
             client,
             self._parts.service,
-            version=self._parts.version,
+            version=version_of(self.name),
             health=self._health,
             under_way=self._settings.requests_under_way,
             bytes_under_way=self._settings.request_bytes_under_way,
@@ -331,6 +333,7 @@ UNFIT: Final = (SettingsError, ServerTooOld, StreamConflict, DataTooNew, BrokenS
 def run(settings: WorkerSettings, build: Callable[[], Worker]) -> None:
     """The whole of a worker's `__main__`."""
     logs.configure(settings.log_level, settings.log_format)
+    os.umask(NOT_OTHERS)
 
     async def main() -> None:
         await serve(settings, [build()])
