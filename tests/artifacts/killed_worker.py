@@ -19,6 +19,7 @@ from hivemem_artifacts.adapters.objects.views import ObjectView
 from hivemem_artifacts.endpoints.uploading import Uploading
 from hivemem_artifacts.worker import WORKER
 from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.program import main as serve
 
 STORES = (FilesystemBlobs, ObjectBlobs)
 STEPS: dict[str, tuple[tuple[type[Any], str], ...]] = {
