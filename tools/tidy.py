@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def committed_files(root: Path) -> list[str]:
-    """What is in the repository, and what would be with the next commit."""
+    """Return the paths of all files that git tracks, or would track with the next commit."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in listed if path and (root / path).is_file()]

@@ -27,7 +27,9 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 few = st.sampled_from(["", "a", "ab", "a.b", "a:b", ":", "%", "1"])
 addresses = st.builds(Address, st.lists(few, min_size=1, max_size=3).map(tuple), st.none() | few)
-keys = st.tuples(few, st.sampled_from(sorted({kind.entity for kind in CHANGES})), addresses, st.integers(min_value=1, max_value=20))
+keys = st.tuples(
+    few, st.sampled_from(sorted({kind.entity for kind in CHANGES})), addresses, st.integers(min_value=1, max_value=20)
+)
 
 
 def change_of(operation: str = "appended") -> Change:

@@ -33,6 +33,7 @@ class Program:
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hivemem_sessions"),
             env=self._environment,
+            umask=0,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -75,6 +76,8 @@ async def test_the_program_serves_until_it_is_told_to_end_and_finishes_what_it_t
     jetstream = caller.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
     last = await jetstream.get_last_msg("CHANGES", "hive.chg.acme.event.s1")
     assert orjson.loads(last.data or b"")["version"] == len(sequences)
+    for path in (tmp_path / "data", *(tmp_path / "data").iterdir()):
+        assert path.stat().st_mode & 0o077 == 0, f"{path} is not for its owner alone"
 
 
 async def test_the_program_can_be_ended_while_it_waits_for_a_server(tmp_path: Path) -> None:
