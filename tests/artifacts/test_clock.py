@@ -41,7 +41,7 @@ async def test_an_abandoned_upload_vanishes(bot: Agent, deployment: Deployment) 
         await bot.chunk(upload, 0, os.urandom(CHUNK))
     await age(bot, abandoned, deployment.settings.upload_seconds)
     assert (await bot.refusal("commit", upload_id=abandoned["upload_id"])).code == 40401
-    await parts_of(bot.worker).clock.tick()
+    await parts_of(bot.worker).clock.expire()
     head = await bot.ledger.head(UPLOAD, bot.tenant, abandoned["upload_id"])
     assert head is not None
     assert head.value is None
@@ -69,7 +69,7 @@ async def test_what_has_ended_is_forgotten_after_a_while(bot: Agent, deployment:
     saved = await bot.ask("commit", upload_id=upload["upload_id"])
     await age(bot, upload, deployment.settings.upload_seconds + 1)
     assert await bot.ask("commit", upload_id=upload["upload_id"]) == saved
-    await parts_of(bot.worker).clock.tick()
+    await parts_of(bot.worker).clock.expire()
     assert (await bot.refusal("commit", upload_id=upload["upload_id"])).code == 40401
     assert await bot.content("a") == b"abc"
 
@@ -81,7 +81,7 @@ async def test_a_deletion_whose_worker_ended_goes_on(bot: Agent) -> None:
     await bot.ledger.commit(
         Write(bot.tenant, bot.name, DELETION, place, lambda heads, now: [Append(DELETION, place, left)])
     )
-    await parts_of(bot.worker).clock.tick()
+    await parts_of(bot.worker).clock.go_on()
     assert (await bot.refusal("stat", session_id="s1", name="a")).code == 40401
     assert (await bot.save("a", b"2"))["version"] == 3
 
@@ -95,7 +95,7 @@ async def test_the_clock_collects_what_is_unused(
     await clock.collect()
     assert (await bot.ask("gc", dry_run=True, grace_seconds=0))["removed"] == 1
     monkeypatch.setattr(clock, "_gc_seconds", 0)
-    await clock.tick()
+    await clock.collect_all()
     assert (await bot.ask("gc", dry_run=True, grace_seconds=0))["removed"] == 0
     assert [stored async for stored in deployment.store.blobs() if stored.tenant == bot.tenant] == []
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.identities import require_same_command
-from hivemem_runtime.ledger.port import Heads, Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Heads, Ledger, Outcome, Write, appends_and_answer
 
 from .items import NumberAdded
 
@@ -77,8 +77,8 @@ class MemoryLedger:
         if name in self._requests:
             require_same_command(self._requests[name], digest)
             return Outcome(None, None, None, duplicate=True)
-        appended = write.decide(cast("Heads", _no_heads), 0)
-        record: NumberAdded = appended[0].record
+        appends, _ = appends_and_answer(write.decide(cast("Heads", _no_heads), 0))
+        record: NumberAdded = appends[0].record
         self._requests[name] = digest
         self.added.append(Added(write.tenant, write.id, record.number, write.actor, write.cause))
         return Outcome(None, record, None)

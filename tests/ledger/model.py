@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, Index, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Committed, Covered, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Committed, Covered, Head, Outcome, Write, appends_and_answer
 
 Key = tuple[str, str, str]
 """Entity name, tenant, id."""
@@ -84,7 +84,7 @@ class Model:
         """Take over what a ledger says that a write appended, if it is what the model would have appended."""
         assert self.repeated(write) is None, f"applied twice: {write.cause}"
         assert not self.is_spent(write), f"applied though it was erased: {write.cause}"
-        decision = write.decide(self.heads(write.tenant), committed[0].stamp.at)
+        decision, _ = appends_and_answer(write.decide(self.heads(write.tenant), committed[0].stamp.at))
         assert len(decision) == len(committed)
         nth: Counter[Key] = Counter()
         for append, each in zip(decision, committed, strict=True):

@@ -1,12 +1,12 @@
 """Writes that the tests commit. Each is a pure decision on the entities of the suite."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT
-from hivemem_runtime.ledger.port import Append, Decision, Heads, RequestId, Write
+from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, RequestId, Write
 
 from .entities import COUNTER, GAUGE, NOTE, CounterSet, Gauge, NoteEdited
 
@@ -32,7 +32,7 @@ class Told:
 def write(
     entity: Entity[HeadT, RecordT],
     id: str,
-    decide: Callable[[Heads, int], Decision],
+    decide: Decide,
     told: Told | None = None,
     reads: Sequence[tuple[AnyEntity, str]] = (),
 ) -> Write:

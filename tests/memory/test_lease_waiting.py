@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Overloaded
-from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting, now_in_microseconds
+from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting
 from hivemem_runtime.bus import connection
+from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Head
 from hivemem_testing.servers import packaged_nats
 
@@ -57,7 +58,7 @@ async def test_a_worker_that_was_away_looks_for_itself_once_it_is_back(place: Pl
         waiting = Waiting(ledger, 10)
         await waiting.start(client)
         there = LeasePlace.of(place.agent.tenant, ROME, None)
-        turn = Turn(ticket, "waiter", "cause", 2, now_in_microseconds() + WAIT_MS * 1_000)
+        turn = Turn(ticket, "waiter", "cause", 2, now_microseconds() + WAIT_MS * 1_000)
         granted = asyncio.create_task(waiting.until_granted(there, turn))
         await eventually(lambda: waiting.waiting == 1, "it waits")
         await place.release(token)

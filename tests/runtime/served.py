@@ -12,6 +12,7 @@ from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.operations import Operation, ServiceContract
 from hivemem_runtime.ledger.port import Append, Outcome, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.policy import Policy
 from hivemem_runtime.service import Call, Service
 
 from .things import THING, Thing
@@ -51,8 +52,8 @@ class Served:
     most: int = 0
     look: Callable[[], int] = field(default=lambda: 0)
 
-    def service(self) -> Service:
-        service = Service(CONTRACT, self.ledger)
+    def service(self, policy: Policy | None = None) -> Service:
+        service = Service(CONTRACT, self.ledger, policy)
         service.handler(ECHO, self.echo)
         service.handler(HOLD, self.hold)
         service.handler(FAIL, self.fail)

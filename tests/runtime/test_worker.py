@@ -15,6 +15,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.operations import ServiceContract
 from hivemem_contracts.sessions.operations import SESSIONS
 from hivemem_runtime import worker as module
+from hivemem_runtime.background import Background
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.connection import ServerTooOld, connect
 from hivemem_runtime.bus.partitions import Partitions
@@ -114,7 +115,7 @@ async def test_an_operation_that_nothing_serves_is_a_fault_of_the_build(tmp_path
         )
 
 
-def idle_worker(bus: str, directory: Path, *background: module.Background) -> Worker:
+def idle_worker(bus: str, directory: Path, *background: Background) -> Worker:
     ledger = open_ledger(directory / "t.db")
     service = Service(ServiceContract("nothing", "Does nothing.", ()), ledger)
     return Worker(settings(bus, directory), Parts(service, ledger, Announcer(ledger, [THING]), background=background))
@@ -174,7 +175,7 @@ async def test_health_is_told_on_the_bus_too(bus: ProcessServer, caller: Client,
     await worker.stop()
 
 
-class Stubborn:
+class Stubborn(Background):
     def __init__(self, fault: BaseException, *, at_start: bool = False) -> None:
         self._fault = fault
         self._at_start = at_start
@@ -206,7 +207,7 @@ async def test_who_keeps_requests_waiting_lets_them_go_before_anything_is_stoppe
 ) -> None:
     told: list[str] = []
 
-    class Part:
+    class Part(Background):
         async def start(self, client: Client) -> None:
             told.append("started")
 
@@ -232,7 +233,7 @@ async def test_what_is_made_only_once_outlives_a_start_that_failed(bus: ProcessS
     told: list[str] = []
     failures = [Unavailable("not yet", retry_after_ms=1)]
 
-    class Part:
+    class Part(Background):
         async def start(self, client: Client) -> None:
             told.append("started")
             if failures:

@@ -10,6 +10,7 @@ from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Call, Service
+from hivemem_testing.serving import answer_of
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.storing import parsed, physical
 from hivemem_vectors.endpoints.collections import Collections
@@ -42,7 +43,7 @@ class Own:
         found = VECTORS.get(operation)
         assert found is not None
         call = Call(Sender(tenant, agent), found, id or uuid.uuid4().hex)
-        answer = await self.service.run(call, self.service.decode(call, orjson.dumps(body)))
+        answer = await answer_of(self.service, call, orjson.dumps(body))
         return orjson.loads(answer) if isinstance(answer, bytes) else answer.model_dump(mode="json")
 
     async def put(

@@ -15,6 +15,7 @@ from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_testing import agent
+from hivemem_testing.serving import answer_of
 from hivemem_vectors.adapters.breaker import Breaker
 from hivemem_vectors.decisions.hearing import Told, told_of_memory
 from hivemem_vectors.decisions.points import points_of
@@ -139,8 +140,7 @@ class Shelf:
     async def answer(self, query: str, **fields: Any) -> Body:
         """As it travels; whatever it is, it is an answer of the contract."""
         call = Call(Sender(self.tenant, self.bot.name), RECALL, new_id())
-        body = self.service.decode(call, orjson.dumps({"query": query, **fields}))
-        data = await self.service.run(call, body)
+        data = await answer_of(self.service, call, orjson.dumps({"query": query, **fields}))
         assert isinstance(data, bytes)
         answer: Body = orjson.loads(data)
         validated = RecallAnswer.model_validate_json(data, strict=True)

@@ -11,6 +11,7 @@ from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.service import Call, Service
+from hivemem_testing.serving import answer_of
 from hivemem_vectors.decisions.hearing import told_of_event
 from hivemem_vectors.endpoints import status
 from hivemem_vectors.endpoints.status import Status
@@ -30,7 +31,7 @@ async def ask(bench: Bench, operation: str, tenant: str = TENANT, **fields: Any)
     found = VECTORS.get(operation)
     assert found is not None
     call = Call(Sender(tenant, "bot"), found, "m1")
-    answer = await service.run(call, service.decode(call, orjson.dumps(fields)))
+    answer = await answer_of(service, call, orjson.dumps(fields))
     assert not isinstance(answer, bytes)
     return answer.model_dump(mode="json")
 
