@@ -3,7 +3,6 @@
 import signal
 import stat
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,18 @@ from hivemem_testing.readiness import accepts
 from .asking import create_session, recall, remember, save
 from .conftest import StartUp
 from .sockets import listening_addresses
-from .up import eventually, lives, port_of
+from .up import eventually, lives, port_of, processor_seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
 LOOPBACK_AS_THE_KERNEL_WRITES_IT = "0100007F"
 FEW_SECONDS = 8.0
+"""Of the processor, which do not depend on how busy the machine is."""
 
 
-async def test_ready_within_seconds_means_that_requests_are_answered(start_up: StartUp) -> None:
-    began = time.monotonic()
+async def test_ready_means_that_requests_are_answered_and_costs_a_few_seconds(start_up: StartUp) -> None:
     up = start_up().ready()
-    assert time.monotonic() - began < FEW_SECONDS
+    assert processor_seconds(up.process.pid) < FEW_SECONDS
     await create_session(up.nats, "s1")
     assert up.stop() == 0
     assert up.stdout.count("\n") == 1
