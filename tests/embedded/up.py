@@ -15,7 +15,7 @@ from hivemem_testing.spawning import LAUNCHER
 
 COMMAND: Final = Path(sys.executable).with_name("hivemem")
 READY_SECONDS: Final = 60.0
-EXIT_SECONDS: Final = 15.0
+EXIT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.01
 _READY: Final = re.compile(r"ready nats=(nats://127\.0\.0\.1:\d+) http=(http://127\.0\.0\.1:\d+) data=(.+)\n")
 

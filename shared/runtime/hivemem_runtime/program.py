@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Any, Generic, TypeGuard
 
 from hivemem_contracts.operations import ServiceContract
 from hivemem_runtime.distribution import worker_entries
@@ -45,9 +45,12 @@ def _load(name: str, load: Callable[[], object]) -> WorkerKind[Any]:
         found = load()
     except Exception as error:
         raise WorkerNotLoaded(f"the worker {name} cannot be loaded: {error!r}") from error
-    if not isinstance(found, WorkerKind):
+    if not _is_kind(found):
         raise WorkerNotLoaded(f"the worker {name} cannot be loaded: {found!r} is no WorkerKind")
-    kind = cast("WorkerKind[Any]", found)
-    if kind.contract.name != name:
-        raise WorkerNotLoaded(f"the worker {name} cannot be loaded: it serves {kind.contract.name}")
-    return kind
+    if found.contract.name != name:
+        raise WorkerNotLoaded(f"the worker {name} cannot be loaded: it serves {found.contract.name}")
+    return found
+
+
+def _is_kind(found: object) -> TypeGuard[WorkerKind[Any]]:
+    return isinstance(found, WorkerKind)
