@@ -199,8 +199,22 @@ class Feed:
             start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self._after + 1}
             after = self._after
         seconds = self._options.attempt_seconds
-        self._consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        try:
+            await self._confirm(stream)
+        except BaseException:
+            await consumer.drop()
+            raise
+        self._consumer = consumer
         self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
+
+    async def _confirm(self, placed: StreamState) -> None:
+        """Raises `JetStreamError` if the reader was placed in another stream than the consumer reads now. Sequences of a
+        stream that was made anew, or lost its end, in between name other changes."""
+        stream = await self._stream()
+        same = (stream.created, stream.epoch) == (placed.created, placed.epoch)
+        if not same or stream.last < placed.last or await self._is_another(stream):
+            raise JetStreamError(503, 0, f"{CHANGES} changed while a reader took its place")
 
     async def _is_another(self, stream: StreamState) -> bool:
         """Whether the change that was read last is not the one that the stream has there now."""
