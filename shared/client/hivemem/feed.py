@@ -209,8 +209,8 @@ class Feed:
         self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
 
     async def _confirm(self, placed: StreamState) -> None:
-        """Raises `JetStreamError` if the reader was placed in another stream than the consumer reads now. Sequences of a
-        stream that was made anew, or lost its end, in between name other changes."""
+        """Raises `JetStreamError` if the consumer may read another stream than the one in which the reader was placed:
+        it was made anew in between, or lost its end, and the sequences name other changes."""
         stream = await self._stream()
         same = (stream.created, stream.epoch) == (placed.created, placed.epoch)
         if not same or stream.last < placed.last or await self._is_another(stream):

@@ -23,7 +23,7 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.feed_guard import FeedGuard
-from hivemem_runtime.bus.feed_places import FeedDoubtful
+from hivemem_runtime.bus.feed_places import FeedDoubtful, LedgerOlder
 from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
 from hivemem_runtime.bus.streams import StreamConflict, StreamSettings
@@ -187,6 +187,8 @@ class Announcer:
             except FeedDoubtful as error:
                 log.warning("the feed is looked at again", error=str(error))
                 self._guard.doubt()
+            except LedgerOlder as error:
+                self._guard.suspect(str(error))
             except (PublishFailed, HiveError, JetStreamRefused, StreamConflict, nats.errors.Error) as error:
                 # Whatever it was, the stream may be another one by now.
                 self._guard.doubt()
@@ -213,8 +215,14 @@ class Announcer:
         if lost:
             await self._begin_again()
         if self._publisher is None:
-            self._publisher = Publisher(self._client, self._guard.signer.key, self._guard.stream)
+            self._publisher = Publisher(self._client, self._guard.signer.key, self._guard.stream, self._newest)
         self._was_checked.set()
+
+    async def _newest(self, key: Key) -> int:
+        """Return the newest version of a key in the ledger."""
+        entity, tenant, id = key
+        head = await self._ledger.head(self._entities[entity], tenant, id)
+        return 0 if head is None else head.version
 
     async def _begin_again(self) -> None:
         """Forget what was out and what is queued: all of it is due in the store."""
