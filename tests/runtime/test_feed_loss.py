@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.streams import FEED_EPOCH
 from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.feed_keeper import StreamState
+from hivemem_runtime.bus.feed_keeper import FeedKeeper, StreamState
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.streams import MEBIBYTE, StreamSettings
 from hivemem_runtime.ledger.port import FeedMark
@@ -288,6 +288,17 @@ async def test_a_ledger_whose_keys_were_not_all_made_due_begins_again(client: Cl
 
     await all_told(client, {"a": 1, "b": 1})
     await announcer.stop()
+
+
+async def test_a_feed_is_read_through_by_another_worker_where_the_first_one_ended(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (FeedKeeper(client, StreamSettings()) for _ in range(3))
+    assert [await keeper.claims_scrub() for keeper in (first, first, second)] == [True, False, False]
+    monkeypatch.setattr("hivemem_runtime.bus.feed_keeper.SCRUB_SECONDS", 0.0)
+    assert await second.claims_scrub()
+    await second.scrubbed()
+    assert [await keeper.claims_scrub() for keeper in (first, second, third)] == [False, False, False]
 
 
 async def all_told(client: Client, last: dict[str, int]) -> None:

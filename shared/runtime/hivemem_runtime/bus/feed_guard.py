@@ -108,7 +108,7 @@ class FeedGuard:
         durable = await self._ledger.feed_mark()
         marks = [mark for mark in (durable, self._mark) if mark is not None]
         suspected, self._suspected = self._suspected, None
-        loss = await keeper.loss(state, marks) or self._scrubbed(state) or suspected
+        loss = await keeper.loss(state, marks) or await self._scrubbed(keeper, state) or suspected
         if self._mark is None and durable is not None and not (loss is not None and loss.anew):
             loss = await changes_ahead(client, self._ledger, self._entities, keeper.key, durable, state) or loss
         if loss is not None:
@@ -147,7 +147,7 @@ class FeedGuard:
         self._mark = FeedMark(state.created, state.epoch, 0, "", begins, name, state.first)
         await self._ledger.announce_again(self._mark)
 
-    def _scrubbed(self, state: StreamState) -> Loss | None:
+    async def _scrubbed(self, keeper: FeedKeeper, state: StreamState) -> Loss | None:
         if self._scrub is None or not self._scrub.done():
             return None
         task, self._scrub = self._scrub, None
@@ -156,6 +156,7 @@ class FeedGuard:
         except Exception as error:
             log.warning("the feed was not read through", error=repr(error))
             return None
+        await keeper.scrubbed()
         return Loss(reason, anew=True) if reason is not None and self._scrub_of == state.created else None
 
 

@@ -22,7 +22,8 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time, new_id
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH, FEED_ID
 from hivemem_runtime.bus import streams
-from hivemem_runtime.bus.claims import claim
+from hivemem_runtime.bus.claims import claim, claimed
+from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.feed_places import FEED_TIME
 from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
@@ -36,6 +37,8 @@ log = structlog.get_logger("hivemem.feed")
 SLACK_MICROSECONDS: Final = 60_000_000
 FULL_BYTES: Final = 1024 * 1024
 """A stream this close to its maximum size may have removed its oldest messages to stay below it."""
+SCRUB_SECONDS: Final = 120.0
+SCRUBBED: Final = "scrubbed"
 ANEW_POLLS: Final = 40
 ANEW_POLL_SECONDS: Final = 0.05
 _NO_MESSAGE: Final = 10037
@@ -92,8 +95,9 @@ class FeedKeeper:
         self._client = client
         self._settings = settings
         self._advisories: Subscription | None = None
-        self._claimed = self._declared = ""
-        """The starts of the server for which the feed was read through, and streams were declared."""
+        self._scrubbed = self._awaited = self._declared = ""
+        """The starts of the server for which the feed was read through, or will be, and streams were declared."""
+        self._awaited_since = 0.0
         self.key = b""
 
     async def watch(self, changed: Callable[[], None]) -> None:
@@ -113,13 +117,24 @@ class FeedKeeper:
 
     async def claims_scrub(self) -> bool:
         """Return whether this worker is the one to read the feed through: once for each start of the server, which is
-        when damage to its files comes to light."""
+        when damage to its files comes to light. Where nobody comes to the end of it in time, every worker does it."""
         server = server_id(self._client)
-        if server == self._claimed:
+        if server == self._scrubbed:
             return False
-        claimed = await claim(self._client, "scrubbed", server)
-        self._claimed = server
-        return claimed
+        if await claimed(self._client, SCRUBBED) == server:
+            self._scrubbed = server
+            return False
+        if server != self._awaited:
+            self._awaited, self._awaited_since = server, now()
+            return await claim(self._client, "scrubbing", server)
+        if now() - self._awaited_since < SCRUB_SECONDS:
+            return False
+        self._awaited_since = now()
+        return True
+
+    async def scrubbed(self) -> None:
+        """Have nobody else read the feed through. Call it when that is done."""
+        await claim(self._client, SCRUBBED, self._awaited)
 
     async def state(self) -> StreamState:
         """Return the stream as it is, made anew where it is gone. Raises `Unavailable`."""
