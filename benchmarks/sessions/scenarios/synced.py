@@ -1,4 +1,4 @@
-"""What it costs that NATS syncs its files before it acknowledges: a backlog announced, and a lost feed told again."""
+"""The cost of a sync before each acknowledgement of NATS: announcing a backlog, and telling a lost feed again."""
 
 from collections import defaultdict
 from contextlib import AsyncExitStack

@@ -120,7 +120,7 @@ class FeedGuard:
         if loss is None:
             self._mark = self._mark._replace(oldest=state.first)
         self.signer = Signer(keeper.key, self._mark.ledger)
-        # What was heard of the stream meanwhile may be newer than what was found.
+        # News of the stream that came during the check may be newer than its result.
         self._checked, self._checked_at = connection if doubts == self._doubts else None, now()
         if self._scrub is None and await keeper.claims_scrub():
             self._scrub = asyncio.create_task(scrub(client, state.created), name="hivemem-scrub")
