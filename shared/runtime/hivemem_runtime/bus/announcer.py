@@ -215,7 +215,8 @@ class Announcer:
         if lost:
             await self._begin_again()
         if self._publisher is None:
-            self._publisher = Publisher(self._client, self._guard.signer.key, self._guard.stream, self._newest)
+            guard = self._guard
+            self._publisher = Publisher(self._client, guard.signer.key, guard.stream, self._newest, guard.unchecked)
         self._was_checked.set()
 
     async def _newest(self, key: Key) -> int:

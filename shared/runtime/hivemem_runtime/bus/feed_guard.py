@@ -84,10 +84,14 @@ class FeedGuard:
         self.doubt()
 
     def doubtful(self) -> bool:
-        assert self._client is not None, "it was started"
         scrubbed = self._scrub is not None and self._scrub.done()
         overdue = now() - self._checked_at >= CHECK_SECONDS
-        return self._checked is None or self._checked != self._client.client_id or scrubbed or overdue
+        return self.unchecked() or scrubbed or overdue
+
+    def unchecked(self) -> bool:
+        """Return whether nobody has looked at the feed over this connection, or since the stream was changed."""
+        assert self._client is not None, "it was started"
+        return self._checked is None or self._checked != self._client.client_id
 
     def note(self, sequence: int, message: str) -> None:
         """Note the newest message of ours that the feed holds, before what it announces is called announced."""

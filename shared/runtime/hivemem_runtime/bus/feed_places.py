@@ -79,7 +79,9 @@ class FeedPlaces:
     async def _look_up_some(self, subjects: Sequence[str]) -> None:
         doubtful: list[str] = []
         for subject, place in zip(subjects, await asyncio.gather(*map(self._ask, subjects)), strict=True):
-            if place.sequence < (self._places.get(subject) or NOWHERE).sequence:
+            known = self._places.get(subject) or NOWHERE
+            # A later sequence with an earlier version is of a stream that another worker fills again.
+            if place.sequence < known.sequence or place.version < known.version:
                 doubtful.append(subject)
             self.note(subject, place)
         if doubtful:

@@ -106,12 +106,21 @@ def encode_announcement(announcement: Announcement, stamp: Stamp, signer: Signer
 class Publisher:
     """One wave at a time. Acknowledgements come to an inbox of its own."""
 
-    def __init__(self, client: Client, key: bytes, created: str | None = None, newest: Newest | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        key: bytes,
+        created: str | None = None,
+        newest: Newest | None = None,
+        unchecked: Callable[[], bool] = lambda: False,
+    ) -> None:
         """`created` is the creation time of the stream that was checked; None where nobody makes it anew. `newest`
-        returns the newest version of a record in the ledger; None where no ledger can be older than the feed."""
+        returns the newest version of a record in the ledger; None where no ledger can be older than the feed.
+        `unchecked` returns whether the connection, or the stream, is another one than was checked."""
         self._client = client
         self._created = created
         self._newest = newest
+        self._unchecked = unchecked
         self._places = FeedPlaces(client, key)
         self.last = (0, "")
         """The last message of ours that the feed is known to hold: its sequence and its id."""
@@ -134,6 +143,8 @@ class Publisher:
                 self._subscription = await subscribe(self._client, f"{self._inbox}.*", self._acknowledged)
             for _ in range(ATTEMPTS):
                 left = await self._not_out(messages)
+                if self._unchecked():
+                    raise FeedDoubtful("the connection or the stream changed on the way")
                 refused = await self._send(left) if left else set[str]()
                 if not refused:
                     return
