@@ -134,7 +134,8 @@ class FeedKeeper:
 
     async def scrubbed(self) -> None:
         """Have nobody else read the feed through. Call it when that is done."""
-        await claim(self._client, SCRUBBED, self._awaited)
+        self._scrubbed = self._awaited
+        await claim(self._client, SCRUBBED, self._scrubbed)
 
     async def state(self) -> StreamState:
         """Return the stream as it is, made anew where it is gone. Raises `Unavailable`."""
