@@ -16,10 +16,18 @@ def test_an_answer_goes_to_a_plain_inbox_or_to_the_callers_own(reply: str) -> No
     assert reply_allowed(BOT, reply, own_only=True) == reply.startswith("_INBOX_")
 
 
+@pytest.mark.parametrize("own_only", [False, True])
+def test_an_answer_goes_back_to_another_account(own_only: bool) -> None:
+    assert reply_allowed(BOT, "_R_.kWXRdj.rRo2Hd", own_only)
+    assert inbox_of("_R_.kWXRdj.rRo2Hd") is not None
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         "",
+        "_R_",
+        "_R_x.y",
         "_INBOX",
         "_INBOX.",
         "_INBOX_",

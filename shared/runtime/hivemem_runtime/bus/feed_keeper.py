@@ -38,7 +38,6 @@ SLACK_MICROSECONDS: Final = 60_000_000
 FULL_BYTES: Final = 1024 * 1024
 """A stream this close to its maximum size may have removed its oldest messages to stay below it."""
 SCRUB_SECONDS: Final = 120.0
-SCRUBBED: Final = "scrubbed"
 ANEW_POLLS: Final = 40
 ANEW_POLL_SECONDS: Final = 0.05
 _NO_MESSAGE: Final = 10037
@@ -121,7 +120,7 @@ class FeedKeeper:
         server = server_id(self._client)
         if server == self._scrubbed:
             return False
-        if await claimed(self._client, SCRUBBED) == server:
+        if await claimed(self._client, "scrubbed") == server:
             self._scrubbed = server
             return False
         if server != self._awaited:
@@ -135,7 +134,7 @@ class FeedKeeper:
     async def scrubbed(self) -> None:
         """Have nobody else read the feed through. Call it when that is done."""
         self._scrubbed = self._awaited
-        await claim(self._client, SCRUBBED, self._scrubbed)
+        await claim(self._client, "scrubbed", self._scrubbed)
 
     async def state(self) -> StreamState:
         """Return the stream as it is, made anew where it is gone. Raises `Unavailable`."""

@@ -15,6 +15,8 @@ from hivemem_contracts.subjects import Sender, inbox_prefix, sender_of
 log = structlog.get_logger("hivemem.replies")
 
 PLAIN_INBOX: Final = "_INBOX"
+IMPORTED: Final = "_R_"
+"""What the server puts in place of the reply of another account. It refuses clients that name such a reply."""
 REPLY_CHARACTERS: Final = 1_024
 TEXT_CHARACTERS: Final = 512
 """The most of an error's text in a header; the body has the whole text."""
@@ -29,13 +31,16 @@ DETAIL_CHARACTERS: Final = 2_048
 LOG_SECONDS: Final = 10.0
 SHOWN: Final = 200
 
-_INBOX: Final = re.compile(r"(_INBOX(?:_[^.*>\s\x00-\x1f\x7f]+)?)(?:\.[^.*>\s\x00-\x1f\x7f]+)+")
+_INBOX: Final = re.compile(r"(_INBOX(?:_[^.*>\s\x00-\x1f\x7f]+)?|_R_)(?:\.[^.*>\s\x00-\x1f\x7f]+)+")
 
 
 def reply_allowed(sender: Sender | None, reply: str, own_only: bool) -> bool:
     """Whether a worker may answer `sender` on the subject `reply`: an inbox that is this caller's own by its prefix, or
-    a plain one unless `own_only`. Anywhere else an answer would be a message in the worker's name."""
+    a plain one unless `own_only`. Anywhere else an answer would be a message in the worker's name. What comes from
+    another account is answered there, where the caller's own rights decide."""
     inbox = inbox_of(reply)
+    if inbox == IMPORTED:
+        return True
     if inbox == PLAIN_INBOX:
         return not own_only
     return inbox is not None and sender is not None and inbox == _own_inbox(sender)
