@@ -29,7 +29,7 @@ async def claim(client: Client, what: Claim, value: str) -> bool:
 
 
 async def claimed(client: Client, what: Claim) -> str:
-    """Return the value that was claimed last; empty where there is none."""
+    """Return the value that was claimed last; empty before the first claim."""
     last = await _last(client, what)
     return last.data.decode() if last is not None else ""
 

@@ -27,8 +27,8 @@ WAIT_SECONDS: Final = 2.0
 async def changes_ahead(
     client: Client, ledger: Ledger, entities: Iterable[AnyEntity], key: bytes, mark: FeedMark, state: StreamState
 ) -> Loss | None:
-    """Return a loss if the feed has a version behind `mark` that the ledger it came from does not have. Where the feed
-    has another epoch by now, its newest messages are looked at."""
+    """Return a loss if the feed has a version that the ledger it came from does not have: behind `mark`, or, in another
+    epoch than the mark's, among the newest messages."""
     told = {name: (entity, locate) for entity in entities for name, locate in entity.told_as.items()}
     same = (mark.stream, mark.epoch) == (state.created, state.epoch) and mark.sequence <= state.last
     after = max(mark.sequence, 0) if same else max(state.first - 1, state.last - MESSAGES)
