@@ -94,8 +94,12 @@ class FeedKeeper:
         self._client = client
         self._settings = settings
         self._advisories: Subscription | None = None
-        self._scrubbed = self._awaited = self._declared = ""
-        """The starts of the server for which the feed was read through, or will be, and streams were declared."""
+        self._scrubbed: str = ""
+        """The start of the server after which the feed was read through."""
+        self._awaited: str = ""
+        """The start of the server after which some worker is to read it through."""
+        self._declared: str = ""
+        """The start of the server after which the streams were declared."""
         self._awaited_since = 0.0
         self.key = b""
 
