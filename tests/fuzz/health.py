@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.waiting import eventually
 
-from ..chaos.fleet import Fleet, ended_by_itself, status, works
+from ..chaos.fleet import Fleet, status, works
+from ..chaos.strikes.processes import ended_by_itself
 
 MEMORY_BYTES: Final = 1_500 * 1_048_576
 """The most that one process may have held at any time, all workers and their data's caches together."""

@@ -14,7 +14,8 @@ from hivemem_contracts.streams import DEAD, INGEST
 from hivemem_runtime.bus.jetstream import ask
 
 from ..chaos.asking import connect
-from ..chaos.fleet import Command, Fleet, Store, running_fleet, worker_command
+from ..chaos.fleet import Command, Fleet, running_fleet, worker_command
+from ..chaos.servers import Store
 from .asking import asking
 from .cases import OPERATIONS, Cases
 from .health import MEMORY_BYTES, at_rest, most_memory
