@@ -301,6 +301,38 @@ async def test_a_feed_is_read_through_by_another_worker_where_the_first_one_ende
     assert [await keeper.claims_scrub() for keeper in (first, second, third)] == [False, False, False]
 
 
+async def test_the_loss_of_a_message_that_was_reacted_to_is_noticed_by_a_worker_that_begins(
+    bus: ProcessServer, client: Client, tmp_path: Path
+) -> None:
+    """The worker was killed before it had noted by itself how far it had announced."""
+    path, copy = tmp_path / "killed.db", tmp_path / "copy.db"
+    ledger = open_ledger(path)
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await count_many(ledger, ["a"] * 8)
+    await announcer.caught_up()
+    state = StreamState.of(await ask(client, "STREAM.INFO.CHANGES"))
+    await announcer.rely(f"{state.created}/{state.epoch}", state.last, "thing:acme:a:8")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    await announcer.stop()
+    await ledger.close()
+    before, folder = await epoch(client), stream_folder(bus)
+    bus.kill()
+    truncate(folder)
+    bus.start()
+
+    ledger = open_ledger(copy)
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await all_told(client, {"a": 8})
+    assert await epoch(client) != before
+    await announcer.stop()
+    await ledger.close()
+
+
 async def all_told(client: Client, last: dict[str, int]) -> None:
     expected = {id: list(range(1, version + 1)) for id, version in last.items()}
     found: dict[str, list[int]] = {}

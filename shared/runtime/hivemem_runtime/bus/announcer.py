@@ -140,6 +140,12 @@ class Announcer:
             )
         )
 
+    async def rely(self, feed: str, sequence: int, message: str) -> None:
+        """Return once the ledger knows durably that the feed held this message. Then even a worker that just began
+        notices that the feed lost it. Raises `Unavailable`."""
+        self._guard.rely(feed, sequence, message)
+        await self._ledger.due(older_than=0, limit=1)  # which makes marks durable first
+
     async def caught_up(self) -> None:
         """Return once everything that was committed here before now is on the feed. Raises `Unavailable`."""
         if not self._queue:

@@ -100,6 +100,11 @@ class FeedGuard:
             self._mark = self._mark._replace(sequence=sequence, message=message)
             self._ledger.note_feed(self._mark)
 
+    def rely(self, feed: str, sequence: int, message: str) -> None:
+        """Note a message of the feed that something else of this ledger relies on, if it is the feed of the mark."""
+        if self._mark is not None and feed == f"{self._mark.stream}/{self._mark.epoch}":
+            self.note(sequence, message)
+
     async def check(self) -> bool:
         """Return whether the feed lost something, and the ledger has made due again whatever that may have been."""
         keeper, client = self._keeper, self._client
