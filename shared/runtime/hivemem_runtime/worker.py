@@ -133,7 +133,7 @@ class Worker:
     async def _start_reactions(self) -> None:
         if not self._parts.reactions:
             return
-        reactions = Reactions(self._settings.nats_url, service=self.name)
+        reactions = Reactions(self._settings.nats_url, service=self.name, rely=self._parts.announcer.rely)
         for reaction in self._parts.reactions:
             reactions.add(reaction)
         self._reactions_client = await reactions.start()

@@ -198,7 +198,8 @@ class FeedMark(NamedTuple):
 
     `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`.
     Records from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is
-    a random name of the ledger: several ledgers may announce on one feed."""
+    a random name of the ledger: several ledgers may announce on one feed. `oldest` is the first sequence that the
+    stream held when it was last found whole; 0 where that is not known."""
 
     stream: str
     epoch: str
@@ -206,10 +207,16 @@ class FeedMark(NamedTuple):
     message: str
     begins: int = 0
     ledger: str = ""
+    oldest: int = 0
 
     @property
     def epoch_number(self) -> int:
         return epoch_number(self.epoch)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a ledger that makes its keys due again has not come to the end of them."""
+        return self.sequence < 0
 
     def replaces(self, other: "FeedMark | None") -> bool:
         """Whether it is the newer one of two: a later epoch goes first, then the place within it."""
@@ -388,7 +395,8 @@ class Ledger(Protocol):
         ...
 
     def note_feed(self, mark: FeedMark) -> None:
-        """Note the newest feed mark. Call it before `announced` for the changes that it covers."""
+        """Note the newest feed mark. Call it before `announced` for the changes that it covers. Once another writer has
+        made the keys due again for a later feed, what was announced on this one no longer counts."""
         ...
 
     async def feed_mark(self) -> FeedMark | None:

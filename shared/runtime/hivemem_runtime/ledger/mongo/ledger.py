@@ -243,7 +243,7 @@ class MongoLedger:
         self._open.committer.mark((entity, tenant, id), version)
 
     def note_feed(self, mark: FeedMark) -> None:
-        self._open.bench.feed = mark
+        self._open.bench.feed = self._open.bench.fence = mark
 
     async def feed_mark(self) -> FeedMark | None:
         return await read_feed_mark(self._open.bench)

@@ -39,6 +39,8 @@ class Workbench:
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
     feed: FeedMark | None = None
     """The newest feed mark that is not durable yet."""
+    fence: FeedMark | None = None
+    """The newest feed mark of this worker, on whose feed its marks of keys rely."""
     listeners: list[Listener] = field(default_factory=list[Listener])
     settled: str | None = None
     """The last attempt whose outcome is known: nobody needs its trace any more."""
