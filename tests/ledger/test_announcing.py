@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from hivemem_runtime.ledger.port import Committed, Due, FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
 from .backends import Backend
 from .clock import SECOND, ManualClock

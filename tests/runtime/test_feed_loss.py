@@ -16,7 +16,7 @@ from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.feed_keeper import FeedKeeper, StreamState
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.streams import MEBIBYTE, StreamSettings
-from hivemem_runtime.ledger.port import FeedMark
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
 

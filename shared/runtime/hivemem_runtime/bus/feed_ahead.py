@@ -16,7 +16,8 @@ from hivemem_runtime.bus.feed_keeper import Loss, StreamState
 from hivemem_runtime.bus.feed_places import ledger_of, version_of
 from hivemem_runtime.bus.feed_pull import reader
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Ledger
 
 BATCH: Final = 500
 MESSAGES: Final = 20_000

@@ -15,7 +15,8 @@ from hivemem_runtime.bus.feed_scrub import scrub
 from hivemem_runtime.bus.publisher import Signer
 from hivemem_runtime.bus.streams import StreamSettings
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Ledger
 
 log = structlog.get_logger("hivemem.feed")
 

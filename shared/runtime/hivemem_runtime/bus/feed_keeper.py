@@ -30,7 +30,7 @@ from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStre
 from hivemem_runtime.bus.streams import BEGINS, KEY, StreamSettings
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import server_id
-from hivemem_runtime.ledger.port import FeedMark, epoch_number
+from hivemem_runtime.ledger.feed_mark import FeedMark, epoch_number
 
 log = structlog.get_logger("hivemem.feed")
 

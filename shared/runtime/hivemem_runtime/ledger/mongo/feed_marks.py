@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.documents import META, heads_of
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Document, Query
 from hivemem_runtime.ledger.mongo.errors import translated
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import FeedMark
 
 _UNFINISHED: Final = -1
 _OLDER: Final[Document] = {

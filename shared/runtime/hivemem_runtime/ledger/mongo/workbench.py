@@ -11,6 +11,7 @@ from pymongo.errors import PyMongoError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.cache import HeadKey, MongoHeadCache
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Session
 from hivemem_runtime.ledger.mongo.errors import (
@@ -21,7 +22,7 @@ from hivemem_runtime.ledger.mongo.errors import (
     unavailable,
 )
 from hivemem_runtime.ledger.mongo.operations import Operations
-from hivemem_runtime.ledger.port import Committed, FeedMark, Listener
+from hivemem_runtime.ledger.port import Committed, Listener
 
 _COMMIT_TRIES: Final = 2
 _TRIES: Final = 5
