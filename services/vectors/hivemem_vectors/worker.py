@@ -14,6 +14,7 @@ from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
 from hivemem_runtime.tokens import estimated_tokens
@@ -267,3 +268,6 @@ def build(settings: VectorsSettings) -> Worker:
         closing=(embedder.close, store.close),
     )
     return Worker(settings, parts)
+
+
+WORKER: Final = WorkerKind(VECTORS, VectorsSettings, build)

@@ -4,25 +4,17 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final
 
 import structlog
 
-from hivemem_artifacts.worker import ArtifactsSettings
-from hivemem_artifacts.worker import build as build_artifacts
 from hivemem_embedded.nats_server import HOST, NatsServer
-from hivemem_memory.worker import MemorySettings
-from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.health import HealthServer
-from hivemem_runtime.settings import WorkerSettings, load
+from hivemem_runtime.program import installed_workers
+from hivemem_runtime.settings import load
 from hivemem_runtime.worker import Worker, start_with_patience
-from hivemem_sessions.worker import SessionsSettings
-from hivemem_sessions.worker import build as build_sessions
-from hivemem_vectors.worker import VectorsSettings
-from hivemem_vectors.worker import build as build_vectors
 
 log = structlog.get_logger("hivemem.fleet")
 
@@ -30,21 +22,6 @@ DEFAULT_NATS_PORT: Final = 4222
 DEFAULT_HTTP_PORT: Final = 8222
 PATIENCE_SECONDS: Final = 15.0
 """How long a worker tries to start. The servers are ours: what fails longer than that does not pass by itself."""
-
-
-class Kind(NamedTuple):
-    """A kind of worker: what it reads from the environment, and how it is built from that."""
-
-    settings: type[WorkerSettings]
-    build: Callable[[Any], Worker]
-
-
-KINDS: Final = (
-    Kind(SessionsSettings, build_sessions),
-    Kind(MemorySettings, build_memory),
-    Kind(ArtifactsSettings, build_artifacts),
-    Kind(VectorsSettings, build_vectors),
-)
 
 
 class FolderInUse(Exception):
@@ -90,8 +67,9 @@ class Fleet:
         """Start all at once: most of a start is waiting. A worker tries again for a while: another one may be making
         the feed anew.
 
-        Raises what keeps the first worker from starting for good."""
-        settings = [kind.settings for kind in KINDS]
+        Raises `WorkerNotLoaded`, or what keeps the first worker from starting for good."""
+        kinds = installed_workers()
+        settings = [kind.settings for kind in kinds]
         given = {
             "nats_url": self._nats.url,
             "nats_monitor_url": self._nats.monitor_url,
@@ -99,7 +77,7 @@ class Fleet:
             "data": self._data,
             "http_port": self._http_port,
         }
-        self._workers = [kind.build(load(kind.settings, settings, **given)) for kind in KINDS]
+        self._workers = [kind.build(load(kind.settings, settings, **given)) for kind in kinds]
         results = await asyncio.gather(*map(self._start_worker, self._workers), return_exceptions=True)
         for error in filter(None, results):
             raise error

@@ -1,6 +1,7 @@
 """`hivemem up`: the fleet from one command."""
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from hivemem_contracts.errors import HiveError
 from hivemem_embedded.fleet import DEFAULT_HTTP_PORT, DEFAULT_NATS_PORT, Fleet, FolderInUse, PortTaken
 from hivemem_embedded.nats_server import ServerFailed
 from hivemem_runtime import logs, loop
-from hivemem_runtime.worker import UNFIT
+from hivemem_runtime.program import WorkerNotLoaded
+from hivemem_runtime.worker import NOT_OTHERS, UNFIT
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -35,9 +37,10 @@ def up(
     if log_level not in levels:
         raise typer.BadParameter(f"{log_level!r} is none of {', '.join(levels)}", param_hint="--log-level")
     logs.configure(levels[log_level], "console" if sys.stderr.isatty() else "json")
+    os.umask(NOT_OTHERS)
     try:
         loop.run(_run(Fleet(data, nats_port, http_port)))
-    except (*UNFIT, FolderInUse, PortTaken, ServerFailed, HiveError, OSError) as error:
+    except (*UNFIT, FolderInUse, PortTaken, ServerFailed, WorkerNotLoaded, HiveError, OSError) as error:
         typer.echo(f"hivemem up: {error}", err=True)
         raise typer.Exit(1) from error
 

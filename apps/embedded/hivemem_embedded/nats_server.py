@@ -49,7 +49,7 @@ class ServerFailed(Exception):
 
 
 def find_binary() -> Path:
-    """The server on PATH where it is new enough, else the one that was installed with this package."""
+    """Return the server on PATH if it is new enough, and otherwise the one installed with this package."""
     candidates = [shutil.which("nats-server"), str(Path(sysconfig.get_path("scripts")) / "nats-server")]
     seen: list[str] = []
     for candidate in candidates:
