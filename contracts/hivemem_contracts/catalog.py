@@ -1,4 +1,4 @@
-"""All services of the fleet, and all that they announce, for whatever is derived from every one of them."""
+"""All services of the fleet and all changes that they announce: the source of everything derived from the contracts."""
 
 from typing import Final
 
