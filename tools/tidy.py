@@ -1,4 +1,4 @@
-"""Holds the rules of the house that no linter knows: each finding is one line, file:line and what to do about it."""
+"""Checks the rules of this repository that no linter knows: each finding is one line, file:line and its fix."""
 
 import ast
 import re
@@ -25,13 +25,13 @@ WORKER_FILES = {
 }
 # A file that has grown long becomes a folder of the same name, one file a topic.
 WORKER_FOLDERS = {"adapters", "decisions", "endpoints", "entities", "reactions"}
-# It runs the workers and is none itself.
+# It runs the workers, but is not a worker.
 NOT_A_WORKER = "embedded"
 
 BUCKETS = re.compile(r"(?:^|_)(?:utils?|commons?|helpers?|bases?|managers?|misc)$")
 LEDGER_ADAPTER = re.compile(r"hivemem_runtime\.ledger\.(?:mongo|opening|sqlite)(?:\.|$)")
 
-# What no committed line holds, and what to do instead. The brackets keep a pattern from finding itself.
+# Patterns that no committed line may have, and the fix. The brackets keep a pattern from finding itself.
 UNWANTED_TEXT = [
     (
         re.compile(r"\b(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)\b"),
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def committed_files(root: Path) -> list[str]:
-    """What is in the repository, and what would be with the next commit."""
+    """Return the files in the repository, and new ones for the next commit."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in listed if path and (root / path).is_file()]
@@ -112,7 +112,7 @@ def _name_findings(path: PurePosixPath) -> Iterator[Finding]:
 
 
 def _within_worker(path: PurePosixPath) -> PurePosixPath | None:
-    """The path inside the package of a service: `worker.py` of services/sessions/hivemem_sessions/worker.py."""
+    """Return the path inside the package of a service: `worker.py` of services/sessions/hivemem_sessions/worker.py."""
     parts = path.parts
     if len(parts) > 3 and parts[0] == "services" and parts[2] == f"hivemem_{parts[1]}":
         return PurePosixPath(*parts[3:])
@@ -147,7 +147,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _sleeps(call: ast.Call) -> bool:
-    """Whether it waits for time to pass; a sleep of zero only lets the others run."""
+    """Return whether a call waits for time to pass; a sleep of zero only lets other tasks run."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     zero = len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
     return name == "sleep" and not zero

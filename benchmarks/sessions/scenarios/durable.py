@@ -1,4 +1,4 @@
-"""Durable commands through one worker process: a backlog from a standing start, and publishing and doing at once."""
+"""Durable commands through one worker process: a waiting backlog, and publishing and committing at the same time."""
 
 import time
 from collections import defaultdict
@@ -42,7 +42,7 @@ async def _sessions(contender: HivememContender) -> list[str]:
 
 
 async def _backlog(lab: Lab, contender: HivememContender, fleet: Fleet, client: Client) -> tuple[float, float, float]:
-    """Commands a second: published without a worker; committed and announced by one that is started then."""
+    """Measure commands a second: published without a worker, then committed and announced by a new one."""
     count = lab.sizes.backlog
     sessions = await _sessions(contender)
     fleet.worker.stop()
@@ -57,7 +57,7 @@ async def _backlog(lab: Lab, contender: HivememContender, fleet: Fleet, client: 
 
 
 async def _stream(lab: Lab, contender: HivememContender, client: Client) -> float:
-    """Commands a second, from the first that the library publishes to the last that the worker commits."""
+    """Measure commands a second, from the first published to the last committed one."""
     count = lab.sizes.stream
     sessions = await _sessions(contender)
     before = await last_change(client)
