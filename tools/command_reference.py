@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 import typer
 
 from hivemem.cli.app import app
-from hivemem.cli.places import OperationCommand, place_name
+from hivemem.cli.positional_fields import OperationCommand, place_name
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 NAME: Final = "hivemem"

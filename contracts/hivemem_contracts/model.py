@@ -6,10 +6,10 @@ import pydantic
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
+from hivemem_contracts.error_values import field_path, shown
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.json_limits import refuse_unportable
 from hivemem_contracts.limits import MESSAGE_BYTES
-from hivemem_contracts.portable import refuse_unportable
-from hivemem_contracts.showing import field_path, shown
 from hivemem_contracts.sizes import check_size, check_sizes
 
 

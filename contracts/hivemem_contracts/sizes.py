@@ -10,8 +10,8 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, to_json
 
+from hivemem_contracts.error_values import field_path
 from hivemem_contracts.errors import TooLarge
-from hivemem_contracts.showing import field_path
 
 _Step = str | None
 """A step to a value: a field's name, or None for each item of a list or each value of an object."""

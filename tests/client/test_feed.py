@@ -256,7 +256,7 @@ async def test_a_reader_that_pauses_misses_nothing(
     hive: hivemem.Hive, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A buffer of ten: the server is far ahead of it, so what does not fit is dropped and asked for again.
-    monkeypatch.setattr("hivemem.delivery.BUFFERED_MESSAGES", 10)
+    monkeypatch.setattr("hivemem.feed_buffer.BUFFERED_MESSAGES", 10)
     await announce(fleet, *range(1, 101))
 
     async with hive.changes(since="start") as feed:

@@ -12,8 +12,8 @@ from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents.schemas import summary_of
 from hivemem_contracts.errors import ALL_ERRORS
+from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.operations import AnyOperation
-from hivemem_contracts.portable import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.subjects import KEY_MARKER
 
 _LIMITS: Final = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from hivemem import downloading, presigned, services
-from hivemem.sources import BytesSource, Source, open_source
+from hivemem.upload_sources import BytesSource, Source, open_source
 from hivemem.uploading import File, Progress, Uploading
 from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.artifacts.operations import BEGIN, COMMIT, GET, SAVE

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from hivemem.connection import Connection, jetstream
-from hivemem.delivery import Delivery
+from hivemem.feed_buffer import Delivery
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.streams import CHANGES
 

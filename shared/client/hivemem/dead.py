@@ -6,11 +6,11 @@ from typing import Any, Final, cast
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem.calling import ask, error_from_headers
 from hivemem.connection import Connection, JetStreamError, jetstream_result
 from hivemem.cursor import nanoseconds
 from hivemem.options import CallOptions
 from hivemem.publishing import Prepared, Receipt, publish_prepared
+from hivemem.retries import ask, error_from_headers
 from hivemem_contracts.errors import (
     HiveError,
     Internal,

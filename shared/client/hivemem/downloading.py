@@ -13,7 +13,7 @@ from zlib import crc32
 
 from nats.aio.msg import Msg
 
-from hivemem.calling import ask, error_in
+from hivemem.retries import ask, error_in
 from hivemem.threads import to_the_end
 from hivemem.uploading import Progress
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER

@@ -12,7 +12,7 @@ from pydantic import Field
 from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
 from hivemem.consumer import Consumer, make_consumer
 from hivemem.cursor import Cursor, StreamState, nanoseconds
-from hivemem.delivery import FlowControl, Pushed
+from hivemem.feed_buffer import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
 from hivemem.options import CallOptions
 from hivemem_contracts.changes import Change

@@ -10,7 +10,6 @@ import pydantic
 from pydantic import BaseModel
 
 from hivemem.artifacts import Artifacts, OpenArtifact
-from hivemem.calling import ask
 from hivemem.connection import Connection
 from hivemem.dead import DeadLetters
 from hivemem.feed import Feed
@@ -30,10 +29,11 @@ from hivemem.publishing import (
     publish_prepared,
     write_headers,
 )
+from hivemem.retries import ask
 from hivemem.services import Memory, Sessions
 from hivemem.transfer import Exported, Progress, export_lines, export_to
 from hivemem.vectors import Vectors
-from hivemem.waiting import patient_options
+from hivemem.wait_options import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple, Self, overload
 
 from nats.aio.msg import Msg
 
-from hivemem.calling import persist
 from hivemem.connection import Outgoing, jetstream_result
 from hivemem.methods import BoundCommand
 from hivemem.publishing import Body, Commands, Prepared, Receipt, prepare, publish_prepared, refusal
+from hivemem.retries import persist
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import Fields, ReplyT, RequestT

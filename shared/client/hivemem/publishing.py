@@ -9,10 +9,10 @@ import pydantic
 from nats.aio.msg import Msg
 from pydantic import BaseModel
 
-from hivemem.calling import ask
 from hivemem.connection import Connection, JetStreamError, jetstream_result
 from hivemem.methods import BoundCommand, body_fields
 from hivemem.options import CallOptions
+from hivemem.retries import ask
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, InvalidRequest, Overloaded, TooLarge, Unavailable
 from hivemem_contracts.identifiers import derived_id, new_id

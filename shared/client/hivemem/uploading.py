@@ -8,9 +8,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from hivemem.calling import error_in
 from hivemem.connection import NoAnswer
-from hivemem.sources import Source
+from hivemem.retries import error_in
+from hivemem.upload_sources import Source
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, DURABLE_CHUNKS_HEADER
 from hivemem_contracts.artifacts.models import Artifact, Upload
 from hivemem_contracts.artifacts.operations import BEGIN, COMMIT, RESUME

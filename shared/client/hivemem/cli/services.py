@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from hivemem.cli.fields import options_of, values_of
 from hivemem.cli.files import COMMANDS as FILE_COMMANDS
-from hivemem.cli.places import OperationCommand
+from hivemem.cli.positional_fields import OperationCommand
 from hivemem.cli.rendering import pairs, print_json, print_model
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command

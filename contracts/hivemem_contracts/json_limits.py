@@ -11,9 +11,9 @@ from typing import Final, cast
 
 from pydantic_core import from_json
 
+from hivemem_contracts.error_values import field_path, shown
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.limits import JSON_DEPTH
-from hivemem_contracts.showing import field_path, shown
 
 INTEGER_MINIMUM: Final = -(2**63)
 INTEGER_MAXIMUM: Final = 2**63 - 1
