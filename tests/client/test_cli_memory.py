@@ -94,7 +94,7 @@ async def test_values_that_look_like_options_stand_behind_two_dashes(shared_serv
         (("memory", "import"), "file"),
         (("memory", "import", "/no/such/file"), "cannot be read"),
         (("memory", "export", "user", "-o", "/no/such/folder/file"), "cannot be written"),
-        (("memory", "export", "user", "--as-of", "yesterday"), "no time"),
+        (("memory", "export", "user", "--as-of", "yesterday"), "not a time"),
         (("memory", "import", "-", "--existing", "ask"), "ask"),
     ],
 )

@@ -212,7 +212,7 @@ async def test_a_stream_made_anew_is_noticed(hive: hivemem.Hive, fleet: Fleet) -
     await fleet.make_streams()
     await announce(fleet, 7)
 
-    with pytest.raises(hivemem.FeedRecreated, match="made anew") as raised:
+    with pytest.raises(hivemem.FeedRecreated, match="recreated") as raised:
         await hive.changes(since=cursor).open()
 
     async with hive.changes(since=raised.value.resume) as feed:
