@@ -87,8 +87,11 @@ class Fleet:
         return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
 
     async def _start_workers(self) -> None:
-        """Start all workers at once, because most of a start is waiting. A worker retries for a while, because another
-        one may be recreating the feed. Raises the error of the first worker that cannot start."""
+        """Start all workers at once, because most of a start is waiting.
+
+        A worker retries for a while, because another one may be recreating the feed. Raises the error of the first
+        worker that cannot start.
+        """
         settings = [kind.settings for kind in KINDS]
         given = {
             "nats_url": self._nats.url,

@@ -15,10 +15,12 @@ _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The place just after change `sequence` of the stream that was created at `created`, in nanoseconds since 1970. A
-    stream of the same name may count from 1 again, which `created` reveals, or assign sequences a second time after it
-    lost its end, which `epoch` reveals. `stored_at` is when the stream stored the change, 0 if unknown: a change of
-    another time at the same sequence is another one."""
+    """The place just after change `sequence` of the stream that was created at `created`, in nanoseconds since 1970.
+
+    A stream of the same name may count from 1 again, which `created` reveals, or assign sequences a second time after
+    it lost its end, which `epoch` reveals. `stored_at` is when the stream stored the change, 0 if unknown: a change of
+    another time at the same sequence is another one.
+    """
 
     created: int
     sequence: int

@@ -31,8 +31,10 @@ VERIFY_SECONDS: Final = 1.0
 
 
 def prefix(entity: str, *parts: str, key: str | None = None) -> str:
-    """Return the address for `changes`: `prefix("event", "any id")`, `prefix("state", "user", "alice")`. Each part is
-    free text and is escaped. Fewer parts follow everything below them."""
+    """Return the address for `changes`: `prefix("event", "any id")`, `prefix("state", "user", "alice")`.
+
+    Each part is free text and is escaped. Fewer parts follow everything below them.
+    """
     return change_prefix(entity, *parts, key=key)
 
 
@@ -83,8 +85,10 @@ class Feed:
 
     @property
     def cursor(self) -> str | None:
-        """The place after the last read change, or the start of the feed. None before the feed is open and, if it began
-        at a time, until the first change."""
+        """The place after the last read change, or the start of the feed.
+
+        None before the feed is open and, if it began at a time, until the first change.
+        """
         if self._created is None or self._after is None:
             return None
         return str(Cursor(self._created, self._after, self._epoch, self._stored_at))
@@ -250,9 +254,11 @@ class Feed:
         log.warning("the feed goes on over a gap: %s", error.detail)
 
     async def _verify(self, consumer: Consumer) -> None:
-        """Check that retention has not overtaken the consumer while the server is ahead. A push consumer silently skips
-        messages that were removed before they were sent. This shows as a jump of the sequence, below the stream's first
-        sequence."""
+        """Check that retention has not overtaken the consumer while the server is ahead.
+
+        A push consumer silently skips messages that were removed before they were sent. This shows as a jump of the
+        sequence, below the stream's first sequence.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._verified_at < VERIFY_SECONDS:
             return

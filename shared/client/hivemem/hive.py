@@ -164,10 +164,12 @@ class Hive:
         min_version: int | None = None,
         wait_ms: int | None = None,
     ) -> RecallAnswer:
-        """Find memories by meaning and by words: the best `items` first, each with its scores. `max_tokens` limits the
-        size of the values. The index is a moment behind: `wait_ms` waits at most this long until all earlier
-        acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If the answer is
-        incomplete, `degraded` says why."""
+        """Find memories by meaning and by words: the best `items` first, each with its scores.
+
+        `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
+        until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
+        the answer is incomplete, `degraded` says why.
+        """
         given = {
             "query": query,
             "namespace_prefix": namespace_prefix,
@@ -194,8 +196,10 @@ class Hive:
         return Lease(self, namespace, key, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
 
     def export(self, prefix: str, *, as_of: datetime | None = None) -> AsyncIterator[str]:
-        """Yield the memories at and below a prefix as JSON lines: a header, and then a line for each memory. All lines
-        are as of one moment, now by default, whatever is written meanwhile; they are read a page at a time."""
+        """Yield the memories at and below a prefix as JSON lines: a header, and then a line for each memory.
+
+        All lines are as of one moment, now by default, whatever is written meanwhile; they are read a page at a time.
+        """
         return export_lines(self, prefix, as_of)
 
     async def export_to(
@@ -207,7 +211,9 @@ class Hive:
         progress: Callable[[Progress], None] | None = None,
     ) -> Exported:
         """Write an `export` into a file: an open binary file, or a path, where the file appears when it is complete.
-        `progress` is called from time to time. Raises `OSError` if the file cannot be written."""
+
+        `progress` is called from time to time. Raises `OSError` if the file cannot be written.
+        """
         return await export_to(self, target, prefix, as_of, progress)
 
     async def import_from(
@@ -218,11 +224,13 @@ class Hive:
         after_line: int = 0,
         progress: Callable[[Progress], None] | None = None,
     ) -> Imported:
-        """Import the lines of an export: of a file, or of another fleet's `export`. Memories with the same content stay
-        as they are, so an import can be repeated. Memories with other content are updated, or kept with
-        `existing="keep"`. A refused line is counted and reported, and the others are imported. If the fleet becomes
-        unreachable, the error's context has `through_line`: pass it as `after_line` to resume. Raises `InvalidRequest`
-        if the input is not an export, and `OSError` if the file cannot be read."""
+        """Import the lines of an export: of a file, or of another fleet's `export`.
+
+        Memories with the same content stay as they are, so an import can be repeated. Memories with other content are
+        updated, or kept with `existing="keep"`. A refused line is counted and reported, and the others are imported. If
+        the fleet becomes unreachable, the error's context has `through_line`: pass it as `after_line` to resume. Raises
+        `InvalidRequest` if the input is not an export, and `OSError` if the file cannot be read.
+        """
         return await import_from(self, source, existing, after_line, progress)
 
     async def open(self, url: str) -> OpenArtifact:

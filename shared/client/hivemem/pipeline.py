@@ -57,8 +57,11 @@ class Pipeline:
         self, command: str, body: Body, /, *, route: str | None = None, message_id: str | None = None
     ) -> asyncio.Future[Receipt]: ...
     async def publish(self, command: Any, /, *args: Any, **fields: Any) -> asyncio.Future[Receipt]:
-        """Queue a command, waiting while `max_pending` are in flight. Returns a future of its receipt. Raises
-        `InvalidRequest` and `TooLarge` at once. Later failures are set on the future, and raised by `flush`."""
+        """Queue a command, waiting while `max_pending` are in flight.
+
+        Returns a future of its receipt. Raises `InvalidRequest` and `TooLarge` at once. Later failures are set on the
+        future, and raised by `flush`.
+        """
         prepared = prepare(self._commands, command, args, fields)
         await self._slots.acquire()
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()

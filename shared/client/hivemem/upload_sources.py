@@ -27,8 +27,11 @@ class Source(Protocol):
         ...
 
     async def chunk(self, index: int, chunk_bytes: int) -> bytes:
-        """Return a chunk: shorter only at the end, and empty after it. Raises `Unavailable` for a chunk that is no
-        longer kept. The size of chunks may change until chunks are forgotten."""
+        """Return a chunk: shorter only at the end, and empty after it.
+
+        Raises `Unavailable` for a chunk that is no longer kept. The size of chunks may change until chunks are
+        forgotten.
+        """
         ...
 
     def forget(self, before: int) -> None:

@@ -104,9 +104,11 @@ class Uploading:
         return artifact
 
     async def _send(self, upload: Upload) -> None:
-        """Send all chunks from the first missing one, a few at a time. A failed chunk cancels the others, but reading
-        and hashing continue to their end. Cancelled there, an iterator would end too early, and a thread would still
-        run beside the next one."""
+        """Send all chunks from the first missing one, a few at a time.
+
+        A failed chunk cancels the others, but reading and hashing continue to their end. Cancelled there, an iterator
+        would end too early, and a thread would still run beside the next one.
+        """
         await self._hash_through(upload.next_chunk, upload.chunk_bytes)
         window = asyncio.Semaphore(ARTIFACT_CHUNK_WINDOW)
         under_way: set[asyncio.Task[None]] = set()

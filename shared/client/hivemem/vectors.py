@@ -22,8 +22,10 @@ class Vectors(services.Vectors):
         self._hive = hive
 
     async def sweep_all(self, *, dry_run: bool = False) -> AsyncIterator[SweepPage]:
-        """Compare all memories of the tenant with the index, and repair the differences; yields each finished part. You
-        may leave `async for part in hive.vectors.sweep_all():` at any time; finished repairs stay."""
+        """Compare all memories of the tenant with the index, and repair the differences; yields each finished part.
+
+        You may leave `async for part in hive.vectors.sweep_all():` at any time; finished repairs stay.
+        """
         options = self._hive.options
         hive = self._hive.with_options(
             message_id=None,  # each part is a request of its own, and not the first one sent again

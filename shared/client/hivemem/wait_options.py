@@ -10,8 +10,11 @@ from hivemem_contracts.operations import AnyOperation
 
 
 def patient_options(options: CallOptions, operation: AnyOperation, body: BaseModel) -> CallOptions:
-    """Return options with the requested wait added to the time limits. A write is known by its message id and continues
-    its wait when it is sent again. A query would start its wait again, so each of its attempts may take as long."""
+    """Return options with the requested wait added to the time limits.
+
+    A write is known by its message id and continues its wait when it is sent again. A query would start its wait again,
+    so each of its attempts may take as long.
+    """
     wait_ms = _asked_wait_ms(body)
     if not wait_ms:
         return options

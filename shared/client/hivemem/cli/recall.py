@@ -53,7 +53,10 @@ def recall(
     explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = False,
     json: Json = False,
 ) -> None:
-    """Find memories by meaning and by words, the best first. If the answer is incomplete, standard error says why."""
+    """Find memories by meaning and by words, the best first.
+
+    If the answer is incomplete, standard error says why.
+    """
     settings = Settings.of(ctx, json)
     given = {
         "namespace_prefix": prefix,

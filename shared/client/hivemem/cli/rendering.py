@@ -40,8 +40,10 @@ def _plain(value: Any) -> Any:
 
 
 def print_model(model: BaseModel, more: str = "") -> None:
-    """Show a reply: its plain fields as one table, each list of objects as a table of its own. `more` is the command
-    for the next page of a list."""
+    """Show a reply: its plain fields as one table, each list of objects as a table of its own.
+
+    `more` is the command for the next page of a list.
+    """
     console = Console()
     fields = {name: getattr(model, name) for name in type(model).model_fields}
     cursor = fields.pop("cursor", None)
@@ -70,9 +72,11 @@ def pairs(fields: Mapping[str, Any]) -> Table:
 
 
 def print_rows(rows: Sequence[BaseModel | Mapping[str, Any]], title: str | None = None) -> None:
-    """Show a table with a row for each object and a column for each field with a value. In a narrow window, values
-    common to all rows are printed once below. Then columns are left out, and named below: digests, times, secondary
-    ids, and at last nested values."""
+    """Show a table with a row for each object and a column for each field with a value.
+
+    In a narrow window, values common to all rows are printed once below. Then columns are left out, and named below:
+    digests, times, secondary ids, and at last nested values.
+    """
     console = Console()
     objects = [_fields(row) for row in rows]
     names = list(dict.fromkeys(name for fields in objects for name in fields))

@@ -46,8 +46,10 @@ def tail(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Follow the feed of changes, one line each, over restarts of the server. Ctrl-C stops it and prints the cursor to
-    resume from."""
+    """Follow the feed of changes, one line each, over restarts of the server.
+
+    Ctrl-C stops it and prints the cursor to resume from.
+    """
     settings = Settings.of(ctx, json)
     start = start_of(since)
     feeds: list[Feed] = []

@@ -67,8 +67,11 @@ def import_command(
     after_line: Annotated[int, typer.Option(min=0, help="Resume an interrupted import after this line.")] = 0,
     json: Json = False,
 ) -> None:
-    """Import the lines of an export. Memories with the same content stay as they are, so an import can be repeated. A
-    refused line is reported, and the others are imported; then the exit code is 1."""
+    """Import the lines of an export.
+
+    Memories with the same content stay as they are, so an import can be repeated. A refused line is reported, and the
+    others are imported; then the exit code is 1.
+    """
     settings = Settings.of(ctx, json)
 
     async def work(hive: "Hive") -> "Imported":
