@@ -5,14 +5,16 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 ARGS ?=
 
-# How long `make soak` goes on: the load of each test, how many new seeds, how many power cuts.
+# How long `make soak` goes on: the load of each test, how many new seeds, how many power cuts, how many odd messages.
 SECONDS_EACH ?= 60
 SEEDS ?= 3
 CUTS ?= 1000
+CASES ?= 1000000
 
-MEMBERS := contracts shared/client shared/runtime services/sessions services/memory services/artifacts services/vectors services/embedded tests/hivemem_testing
-MEMBER_NAMES := hivemem hivemem-artifacts hivemem-contracts hivemem-embedded hivemem-memory hivemem-runtime hivemem-sessions hivemem-testing hivemem-vectors
-MEMBER_PROJECTS := $(MEMBERS:%=%/pyproject.toml)
+# Each folder with a pyproject.toml, a level or two down, is a distribution.
+MEMBER_PROJECTS := $(wildcard */pyproject.toml */*/pyproject.toml)
+MEMBERS := $(MEMBER_PROJECTS:%/pyproject.toml=%)
+MEMBER_NAMES := $(shell sed -n 's/^name = "\(.*\)"/\1/p' $(MEMBER_PROJECTS))
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -35,9 +37,9 @@ up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--nat
 test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
 	$(BIN)/pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
 
-soak: $(INSTALLED) ## kill, cut and freeze the fleet for hours, and stop: make soak ARGS="tests/chaos/power" CUTS=5000
+soak: $(INSTALLED) ## kill, cut, freeze and fuzz the fleet for hours, and stop: make soak ARGS="tests/chaos/power" CUTS=5000
 	HIVEMEM_TEST_SOAK=1 HIVEMEM_TEST_CHAOS_SECONDS=$(SECONDS_EACH) HIVEMEM_TEST_CHAOS_SEEDS=$(SEEDS) \
-		HIVEMEM_TEST_CHAOS_CUTS=$(CUTS) $(BIN)/pytest $(or $(ARGS),tests/chaos)
+		HIVEMEM_TEST_CHAOS_CUTS=$(CUTS) HIVEMEM_TEST_FUZZ_CASES=$(CASES) $(BIN)/pytest $(or $(ARGS),tests/chaos tests/fuzz)
 
 coverage: $(INSTALLED) ## print what the last `make test` covered, and fail under the floor
 	$(BIN)/coverage report
@@ -66,11 +68,13 @@ layers: $(INSTALLED) ## who may import whom
 tidy: $(INSTALLED) ## the rules of the house
 	$(BIN)/python tools/tidy.py
 
-documents: $(INSTALLED) ## whether the generated parts of docs/ say what the contracts and the command say
+documents: $(INSTALLED) ## whether all that is generated says what the contracts, the workers and the command say
+	$(BIN)/python tools/declarations.py --check
 	$(BIN)/python -m hivemem_contracts --check docs
 	$(BIN)/python tools/command_reference.py --check
 
-docs: $(INSTALLED) ## write the generated parts of docs/ again
+docs: $(INSTALLED) ## write all that is generated again: parts of docs/ and of the client, lists of members and settings
+	$(BIN)/python tools/declarations.py
 	$(BIN)/python -m hivemem_contracts docs
 	$(BIN)/python tools/command_reference.py
 

@@ -12,8 +12,11 @@ BEGUN: Final = "hive_begun"
 """The key-value bucket of workers that started the commands of a partition and may have died of one:
 `<service>-p<n>`."""
 
-FLEET: Final = "hive_fleet"
-"""The key-value bucket of data that workers share and agents must not access."""
+CLAIMS: Final = "hive_claims"
+"""The key-value bucket of what one worker does for all of them; see `bus.claims`."""
+
+FEED_KEY: Final = "hive_feed_key"
+"""The key-value bucket of the one key that workers sign changes with. It is written once."""
 
 FEED_EPOCH: Final = "hivemem-epoch"
 """The epoch of the feed, in the metadata of CHANGES. It changes whenever sequences may be assigned a second time."""

@@ -13,6 +13,7 @@ from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
@@ -266,3 +267,6 @@ def build(settings: VectorsSettings) -> Worker:
         closing=(embedder.close, store.close),
     )
     return Worker(settings, parts)
+
+
+WORKER: Final = WorkerKind(VECTORS, VectorsSettings, build)

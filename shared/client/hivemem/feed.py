@@ -158,6 +158,9 @@ class Feed:
         try:
             change = Received.model_validate_json(item.data)
         except pydantic.ValidationError as error:
+            if not item.signed:
+                log.debug("sequence %d on %s is from no worker", item.sequence, item.subject)
+                return None
             detail = f"sequence {item.sequence} on {item.subject} is not a change: {error.errors()[0]['msg']}"
             gap = UnreadableChange(detail, resume=cursor, sequence=item.sequence, subject=item.subject)
             self._gap(gap, error)
@@ -189,6 +192,7 @@ class Feed:
     async def _begin(self) -> None:
         """Create a consumer at the reader's place."""
         await self._drop()
+        connection = self._connection.epoch
         stream = await self._stream()
         self._place(stream, is_another=await self._is_another(stream))
         if self._after is None:
@@ -199,8 +203,22 @@ class Feed:
             start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self._after + 1}
             after = self._after
         seconds = self._options.attempt_seconds
-        self._consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        try:
+            await self._confirm(stream, connection)
+        except BaseException:
+            await consumer.drop()
+            raise
+        self._consumer = consumer
         self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
+
+    async def _confirm(self, placed: StreamState, connection: int) -> None:
+        """Raise `JetStreamError` if the stream was recreated or lost its end since the reader took its place: then the
+        sequences name other changes."""
+        stream = await self._stream()
+        same = (stream.created, stream.epoch) == (placed.created, placed.epoch) and stream.last >= placed.last
+        if not same or self._connection.epoch != connection:
+            raise JetStreamError(503, 0, f"{CHANGES} changed while a reader took its place")
 
     async def _is_another(self, stream: StreamState) -> bool:
         """Return whether the stream now has another change at the place of the last read one."""

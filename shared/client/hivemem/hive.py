@@ -9,7 +9,8 @@ from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
 import pydantic
 from pydantic import BaseModel
 
-from hivemem.artifacts import Artifacts, OpenArtifact
+from hivemem.artifacts import OpenArtifact
+from hivemem.attributes import Services
 from hivemem.connection import Connection
 from hivemem.dead import DeadLetters
 from hivemem.feed import Feed
@@ -30,13 +31,13 @@ from hivemem.publishing import (
     write_headers,
 )
 from hivemem.retries import ask
-from hivemem.services import Memory, Sessions
 from hivemem.transfer import Exported, Progress, export_lines, export_to
-from hivemem.vectors import Vectors
 from hivemem.wait_options import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
+from hivemem_contracts.limits import INBOX_PREFIX_BYTES
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import inbox_prefix, request_subject
 from hivemem_contracts.vectors.models import RecallFilter, Weights
@@ -54,7 +55,7 @@ class OptionFields(TypedDict, total=False):
     traceparent: str | None
 
 
-class Hive:
+class Hive(Services):
     """One agent of one tenant, connected to the fleet. Made by `connect`; safe to use from many tasks at once.
 
     `hive.sessions.append(session_id=…, event=…)` sends a request and returns its reply. Each operation raises the
@@ -64,14 +65,11 @@ class Hive:
     """
 
     def __init__(self, connection: Connection, tenant: str, agent: str, options: CallOptions) -> None:
+        super().__init__(self)
         self.connection = connection
         self.tenant = tenant
         self.agent = agent
         self.options = options
-        self.sessions = Sessions(self)
-        self.memory = Memory(self)
-        self.artifacts = Artifacts(self)
-        self.vectors = Vectors(self)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> "Hive":
@@ -293,14 +291,16 @@ def connect(
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
     passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
     of every call, see `CallOptions`. Raises `Unavailable` if no server answers in time, `Forbidden` if it refuses the
-    credentials and `InvalidRequest` if `url` is malformed. Once connected, the client reconnects automatically, without
-    a time limit.
+    credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. Once connected, the
+    client reconnects automatically, without a time limit.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:
             raise InvalidRequest(f"{name}: it may not be empty", field=name)
+    inbox = inbox_prefix(tenant, agent)
+    check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
     try:
-        connection = Connection(url, inbox_prefix(tenant, agent), f"hivemem {agent}", nats_options or {})
+        connection = Connection(url, inbox, f"hivemem {agent}", nats_options or {})
     except ValueError as error:
         raise InvalidRequest(f"url: {error}", field="url") from None
     return Connecting(Hive(connection, tenant, agent, CallOptions(**options)), connect_timeout_seconds)

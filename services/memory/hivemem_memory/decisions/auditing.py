@@ -132,7 +132,9 @@ def take_up(heads: Heads, taking: Taking, now: int) -> Decision:
             news.append(change)
     appends = _linked(chain, (_done(change, taking.feed) for change in news))
     if is_another or taking.through > max(taken, news[-1].sequence if news else 0):
-        doubt_until = now + SKEW_MICROSECONDS if is_another else mark.doubt_until
+        # The clock of a worker may have been ahead by more.
+        newest = chain.value.newest if chain is not None and chain.value is not None else 0
+        doubt_until = max(now + SKEW_MICROSECONDS, newest) if is_another else mark.doubt_until
         appends.append(Append(TAKEN_UP, CHAIN_ID, TakenUp(taking.feed, taking.through, doubt_until)))
     return appends
 

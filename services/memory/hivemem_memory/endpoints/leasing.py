@@ -35,9 +35,9 @@ class Leasing:
 
     async def acquire(self, call: Call, body: requests.AcquireLease) -> replies.LeaseGranted:
         """A repeated request finds its ticket, in any worker: granted, or still in its place of the queue."""
-        if body.wait_ms:
-            self._waiting.require_room()
         sender = call.sender
+        if body.wait_ms:
+            self._waiting.require_room(sender.tenant)
         place = LeasePlace.of(sender.tenant, body.namespace, body.key)
         ticket = derived_id(call.request_name)
         until = now_microseconds() + body.wait_ms * 1_000

@@ -11,6 +11,7 @@ from hivemem_memory.decisions.leasing import end_lease, give_up, lease_of
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_memory.entities.memories import memory_address
 from hivemem_runtime.background import Background
+from hivemem_runtime.bus.admission import Shares
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.live import LiveChanges
 from hivemem_runtime.clock import now_microseconds
@@ -77,13 +78,16 @@ class Waiting(Background):
 
     def __init__(self, ledger: Ledger, limit: int) -> None:
         self._ledger = ledger
-        self._limit = limit
+        self._shares = Shares(limit)
         self._queues: dict[str, _Queue] = {}
-        self.waiting = 0
-        """How many requests wait in this worker."""
         self._leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._live = LiveChanges(f"hive.chg.*.{LEASE.name}.>", self._changed, self._look_everywhere)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait in this worker."""
+        return self._shares.held
 
     async def start(self, client: Client) -> None:
         self._leaving = False
@@ -102,11 +106,13 @@ class Waiting(Background):
         for queue in self._queues.values():
             queue.fail(_stopping())
 
-    def require_room(self) -> None:
+    def require_room(self, tenant: str) -> None:
         if self._leaving:
             raise _stopping()
-        if self.waiting >= self._limit:
-            raise Overloaded(f"{self._limit} requests wait for leases", limit=self._limit, retry_after_ms=250)
+        if not self._shares.has_room(tenant):
+            limit = self._shares.limit
+            detail = f"as many requests of this tenant wait for leases as may; {limit} of all tenants"
+            raise Overloaded(detail, limit=limit, retry_after_ms=250)
 
     async def until_granted(self, place: LeasePlace, turn: Turn) -> Lease | LeaseStep | None:
         """The lease once it is granted to the turn's ticket; None where the wait was over before."""
@@ -118,7 +124,7 @@ class Waiting(Background):
             # The same request once more: whoever sent it does not listen for the answer to the first one any more.
             before.fail(Unavailable("the request was sent again", retry_after_ms=1_000))
         queue.turns[turn.ticket] = turn
-        self.waiting += 1
+        self._shares.take(place.tenant)
         try:
             self._look(queue)
             async with asyncio.timeout((turn.until - now_microseconds()) / 1_000_000):
@@ -126,7 +132,7 @@ class Waiting(Background):
         except TimeoutError:
             return await self._give_up(place, turn)
         finally:
-            self.waiting -= 1
+            self._shares.done(place.tenant)
             self._remove(queue, turn)
 
     def _remove(self, queue: _Queue, turn: Turn) -> None:

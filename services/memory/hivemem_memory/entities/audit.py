@@ -36,20 +36,23 @@ class Link:
 
 @dataclass(slots=True)
 class ChainHead:
-    """The last link, and the message of the feed that the last link from the feed was made of."""
+    """The last link, and the message of the feed that the last link from the feed was made of. `newest` is the latest
+    commit time of all changes with a link."""
 
     position: int
     hash: str
     feed: str | None = None
     sequence: int = 0
+    newest: int = 0
 
 
 def evolve_chain(head: ChainHead | None, link: Link, stamp: Stamp) -> ChainHead:
     if link.sequence is not None:
-        return ChainHead(link.position, link.hash, link.feed, link.sequence)
+        newest = max(link.at, head.newest if head is not None else 0)
+        return ChainHead(link.position, link.hash, link.feed, link.sequence, newest)
     if head is None:
         return ChainHead(link.position, link.hash)
-    return ChainHead(link.position, link.hash, head.feed, head.sequence)
+    return ChainHead(link.position, link.hash, head.feed, head.sequence, head.newest)
 
 
 @dataclass(frozen=True, slots=True)
