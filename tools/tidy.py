@@ -1,4 +1,4 @@
-"""Holds the rules of the house that no linter knows: each finding is one line, file:line and what to do about it."""
+"""Checks the rules of this repository that no linter knows: each finding is one line, file:line and its fix."""
 
 import ast
 import re
@@ -36,7 +36,7 @@ CATALOGUE = "contracts/hivemem_contracts/catalog.py"
 BUCKETS = re.compile(r"(?:^|_)(?:utils?|commons?|helpers?|bases?|managers?|misc)$")
 LEDGER_ADAPTER = re.compile(r"hivemem_runtime\.ledger\.(?:mongo|opening|sqlite)(?:\.|$)")
 
-# What no committed line holds, and what to do instead. The brackets keep a pattern from finding itself.
+# Patterns that no committed line may have, and the fix. The brackets keep a pattern from finding itself.
 UNWANTED_TEXT = [
     (
         re.compile(r"\b(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)\b"),
@@ -122,7 +122,7 @@ def _name_findings(path: PurePosixPath, paths: Set[str]) -> Iterator[Finding]:
 
 
 def _within_worker(path: PurePosixPath) -> PurePosixPath | None:
-    """The path inside the package of a service: `worker.py` of services/sessions/hivemem_sessions/worker.py."""
+    """Return the path inside the package of a service: `worker.py` of services/sessions/hivemem_sessions/worker.py."""
     parts = path.parts
     if len(parts) > 3 and parts[0] == "services" and parts[2] == f"hivemem_{parts[1]}":
         return PurePosixPath(*parts[3:])
@@ -157,7 +157,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _sleeps(call: ast.Call) -> bool:
-    """Whether it waits for time to pass; a sleep of zero only lets the others run."""
+    """Return whether a call waits for time to pass; a sleep of zero only lets other tasks run."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     zero = len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
     return name == "sleep" and not zero

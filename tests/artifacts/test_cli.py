@@ -58,10 +58,10 @@ async def test_standard_input_and_output_will_do(deployment: Deployment, bot: Ag
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("upload", "s1", "nothing-there"), 2, "is no file that can be read"),
+        (("upload", "s1", "nothing-there"), 2, "is not a readable file"),
         (("upload", "s1", "-"), 2, "standard input has no name"),
-        (("upload", "s1", ".", "--name", "a"), 2, "is no file that can be read"),
-        (("download", "s1"), 2, "a session and a name, or a URL alone"),
+        (("upload", "s1", ".", "--name", "a"), 2, "is not a readable file"),
+        (("download", "s1"), 2, "give a session and a name, or only a URL"),
         (("download", "s1", "a"), 1, "NotFound (40401)"),
         (("download", "s1", "../a"), 1, "InvalidRequest (40001)"),
         (("download", "hive://other/s1/a", "-o", "x"), 1, "Forbidden (40301)"),

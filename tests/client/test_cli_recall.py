@@ -94,7 +94,7 @@ async def test_nothing_found_and_more_to_be_had_are_said(shared_server: Server, 
 
     assert shown[0] == "none\n"
     assert shown[1].endswith("there is more: --max-tokens\n")
-    assert shown[2].endswith("there is more: one answer holds no more\n")
+    assert shown[2].endswith("there is more: the answer reached its size limit\n")
 
 
 @pytest.mark.parametrize(

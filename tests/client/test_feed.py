@@ -212,7 +212,7 @@ async def test_a_stream_made_anew_is_noticed(hive: hivemem.Hive, fleet: Fleet) -
     await fleet.make_streams()
     await announce(fleet, 7)
 
-    with pytest.raises(hivemem.FeedRecreated, match="made anew") as raised:
+    with pytest.raises(hivemem.FeedRecreated, match="recreated") as raised:
         await hive.changes(since=cursor).open()
 
     async with hive.changes(since=raised.value.resume) as feed:
@@ -267,7 +267,7 @@ async def test_a_reader_that_pauses_misses_nothing(
     hive: hivemem.Hive, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A buffer of ten: the server is far ahead of it, so what does not fit is dropped and asked for again.
-    monkeypatch.setattr("hivemem.delivery.BUFFERED_MESSAGES", 10)
+    monkeypatch.setattr("hivemem.feed_buffer.BUFFERED_MESSAGES", 10)
     await announce(fleet, *range(1, 101))
 
     async with hive.changes(since="start") as feed:

@@ -8,7 +8,7 @@ import pytest
 import hivemem
 from hivemem.methods import ServiceMethods
 from hivemem.options import CallOptions
-from hivemem.waiting import patient_options
+from hivemem.wait_options import patient_options
 from hivemem_contracts.limits import RECALL_WAIT_DEFAULT_MS
 from hivemem_contracts.memory import operations as memory
 from hivemem_contracts.operations import AnyOperation

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 
 from hivemem_contracts.errors import InvalidRequest, TooLarge
+from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.limits import JSON_DEPTH, MESSAGE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody, decode_body
-from hivemem_contracts.portable import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.sessions.models import Machine, Transition
 from hivemem_contracts.sessions.requests import (
     AppendEvent,

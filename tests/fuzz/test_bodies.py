@@ -9,10 +9,10 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from hivemem_contracts.error_values import field_path
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.limits import EXPRESSION_BYTES, EXPRESSION_STEPS
 from hivemem_contracts.model import decode_body
-from hivemem_contracts.showing import field_path
 from hivemem_runtime.expressions.budget import BudgetExceeded, EvaluationFailed, Meter
 from hivemem_runtime.expressions.evaluation import Expression
 from hivemem_runtime.service import body_digest

@@ -165,11 +165,11 @@ async def test_lines_that_are_wrong_are_told_and_the_others_go_on(hive: hivemem.
 @pytest.mark.parametrize(
     ("lines", "detail"),
     [
-        (b"", "no export of memories"),
-        (b"{}\n", "no export of memories"),
-        (b"not JSON\n", "no export of memories"),
-        (b'[{"hivemem": "memory"}]\n', "no export of memories"),
-        (b'{"namespace": "user:a", "key": "k", "value": 1}\n', "no export of memories"),
+        (b"", "not an export of memories"),
+        (b"{}\n", "not an export of memories"),
+        (b"not JSON\n", "not an export of memories"),
+        (b'[{"hivemem": "memory"}]\n', "not an export of memories"),
+        (b'{"namespace": "user:a", "key": "k", "value": 1}\n', "not an export of memories"),
         (b'{"hivemem": "memory", "schema": 2}\n', "schema 2, this client reads 1"),
     ],
 )

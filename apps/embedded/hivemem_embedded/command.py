@@ -20,18 +20,18 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="The folder that holds everything.")] = Path("hivemem-data"),
+    data: Annotated[Path, typer.Option(help="The folder of all data.")] = Path("hivemem-data"),
     nats_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Where agents connect; 0 for any free one.")
+        int, typer.Option(min=0, max=65_535, help="The port for agents; 0 for any free port.")
     ] = DEFAULT_NATS_PORT,
     http_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Where health is served; 0 for any free one.")
+        int, typer.Option(min=0, max=65_535, help="The port for health pages; 0 for any free port.")
     ] = DEFAULT_HTTP_PORT,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> None:
-    """Run the whole fleet in one process: a nats-server of its own, every worker, SQLite and files under one folder.
+    """Run the whole fleet in one process: its own nats-server, every worker, SQLite and files under one folder.
 
-    Prints one line when everything takes requests. Ctrl-C stops it cleanly.
+    Prints one line when it accepts requests. Ctrl-C stops it cleanly.
     """
     levels: dict[str, Level] = {"debug": "debug", "info": "info", "warning": "warning", "error": "error"}
     if log_level not in levels:

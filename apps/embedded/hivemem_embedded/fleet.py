@@ -21,7 +21,7 @@ log = structlog.get_logger("hivemem.fleet")
 DEFAULT_NATS_PORT: Final = 4222
 DEFAULT_HTTP_PORT: Final = 8222
 PATIENCE_SECONDS: Final = 15.0
-"""How long a worker tries to start. The servers are ours: what fails longer than that does not pass by itself."""
+"""The time limit for the start of a worker. The servers are ours: a longer failure does not recover by itself."""
 
 
 class FolderInUse(Exception):
@@ -29,7 +29,7 @@ class FolderInUse(Exception):
 
 
 class PortTaken(Exception):
-    """Something else listens there; the text says what to do."""
+    """Another process listens on the port; the text gives advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Addresses:
     data: Path
 
     def line(self) -> str:
-        """What `hivemem up` prints when everything takes requests; later parts add more of the same form."""
+        """The line that `hivemem up` prints when it accepts requests; later releases may add parts of the same form."""
         return f"ready nats={self.nats} http={self.http} data={self.data}"
 
 
 class Fleet:
-    """Starts in order, stops in the opposite one. Listens on loopback only."""
+    """The fleet of one process. Starts its parts in order, and stops them in reverse. Listens on loopback only."""
 
     def __init__(self, data: Path, nats_port: int = DEFAULT_NATS_PORT, http_port: int = DEFAULT_HTTP_PORT) -> None:
         self._data = data.expanduser().resolve()
@@ -64,10 +64,11 @@ class Fleet:
         return Addresses(self._nats.url, await self._serve_health(self._health), self._data)
 
     async def _start_workers(self) -> None:
-        """Start all at once: most of a start is waiting. A worker tries again for a while: another one may be making
-        the feed anew.
+        """Start all workers at once, because most of a start is waiting.
 
-        Raises `WorkerNotLoaded`, or what keeps the first worker from starting for good."""
+        A worker retries for a while, because another one may be recreating the feed. Raises `WorkerNotLoaded`, or the
+        error of the first worker that cannot start.
+        """
         kinds = installed_workers()
         settings = [kind.settings for kind in kinds]
         given = {
@@ -111,7 +112,7 @@ class Fleet:
 
 
 def _take(data: Path) -> IO[str]:
-    """The folder's lock; it is let go by the system when the process ends, however it ends."""
+    """The lock of the folder, which the system releases when the process ends, however it ends."""
     lock = (data / "lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

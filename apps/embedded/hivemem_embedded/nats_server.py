@@ -1,4 +1,4 @@
-"""A nats-server of the fleet's own: found, configured, started, watched, and gone when the fleet is gone."""
+"""The fleet's own nats-server: found, configured, started, supervised, and ended with the fleet."""
 
 import asyncio
 import ctypes
@@ -30,22 +30,22 @@ LEFTOVER_POLLS: Final = 200
 RESTART_SECONDS: Final = 0.2
 LOOK_SECONDS: Final = 2.0
 RESTARTED_SECONDS: Final = 10.0
-"""Between two restarts for refused writes."""
+"""The minimum time between two restarts for refused writes."""
 ROOM_BYTES: Final = 64 * 1024 * 1024
-"""With less on the disk, a restart would not help for long."""
+"""The free space needed for a restart; with less, it would not help for long."""
 MAX_PAYLOAD: Final = "8MB"
 MAX_PENDING: Final = "256MB"
-"""What a connection may leave unread before the server cuts it off: a burst of large requests."""
+"""The bytes that a connection may leave unread before the server cuts it off: a burst of large requests."""
 MAX_FILE_STORE: Final = "8GB"
-"""What the streams may take at most; the server's own bound is a share of the disk, and a small one would not do."""
+"""The size limit of all streams. The server's default is a share of the disk, which is too little on a small disk."""
 SYNC_INTERVAL: Final = "always"
-"""What the server acknowledges is on the disk. By default it is there two minutes later."""
+"""Sync each write before it is acknowledged. The server's default syncs every two minutes."""
 _DIE_WITH_PARENT: Final = 1
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
 
 class ServerFailed(Exception):
-    """nats-server is not there, too old, or does not start; the text says what to do."""
+    """nats-server is missing, too old, or does not start; the text gives advice."""
 
 
 def find_binary() -> Path:
@@ -82,7 +82,7 @@ def free_port() -> int:
 
 
 def _die_with_parent() -> None:
-    """In the child, before it becomes the server: a fleet that is killed must not leave it behind (Linux)."""
+    """Prepare the child process before it becomes the server: it must end with a killed fleet (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
@@ -107,7 +107,7 @@ class NatsServer:
         return f"http://{HOST}:{self._monitor_port}"
 
     async def start(self) -> None:
-        """Return when it takes connections. Raises `ServerFailed`."""
+        """Return when the server accepts connections. Raises `ServerFailed`."""
         binary = await asyncio.to_thread(find_binary)
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._end_leftover():
@@ -150,8 +150,8 @@ class NatsServer:
         )
 
     def _forget_indexes(self) -> None:
-        """Have the server read every block of its streams: with the index of an orderly stop it trusts them unread, and
-        damage on the disk would come to light one message at a time."""
+        """Delete the index of an orderly stop, so that the server reads every block of its streams. With the index it
+        trusts them unread, and damage on the disk would only show later, one message at a time."""
         for index in (self._directory / "jetstream").rglob("msgs/index.db"):
             index.unlink(missing_ok=True)
 
@@ -187,7 +187,7 @@ class NatsServer:
                 log.error("nats-server could not be started again", error=str(error))  # noqa: TRY400
 
     async def _watch_writes(self) -> None:
-        """A stream that met a full disk stores nothing more before the server starts anew, also once there is room."""
+        """Restart a server whose stream met a full disk: it stores nothing more until then, even with free space."""
         while not self._writes.stopping.is_set():
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -196,20 +196,20 @@ class NatsServer:
                 continue
             if error is None or self._process is None or shutil.disk_usage(self._directory).free < ROOM_BYTES:
                 continue
-            log.error("a stream refuses writes though there is room, restarting the nats-server", error=error)
+            log.error("a stream refuses writes though there is space, restarting the nats-server", error=error)
             self._process.terminate()
             await asyncio.sleep(RESTARTED_SECONDS)
 
     async def _wait_for_port(self) -> None:
-        """One that was killed a moment ago may still hold it."""
+        """Wait for a free port: a server that was killed a moment ago may still hold it."""
         for _ in range(LEFTOVER_POLLS):
             if not _answers(self._port):
                 return
             await asyncio.sleep(POLL_SECONDS)
 
     def _end_leftover(self) -> bool:
-        """A server of this very folder that outlived its fleet, where the system could not end it with us. Answers
-        whether the last fleet ended without stopping its server."""
+        """Stop a server of this folder that outlived its fleet, on systems that could not end it. Returns whether the
+        last fleet ended without stopping its server."""
         file = self._directory / "pid"
         try:
             pid = int(file.read_text())

@@ -1,4 +1,4 @@
-"""Whether the index finds what comparing with everything would find."""
+"""Compares the results of the index with an exact search."""
 
 import numpy as np
 

@@ -1,9 +1,9 @@
-"""The raw subjects on which bytes travel, beside the operations: what they are called, and what stands in them.
+"""The raw subjects that carry the bytes of files, beside the operations: their names and their headers.
 
-A chunk up is a request to the `chunk_subject` of an upload: its body is the bytes as they are, its headers say which
-chunk it is, and, if the sender likes, what its CRC-32 is. It is answered by an empty message once it is durable. Every
-chunk but the last one has exactly `chunk_bytes`. A chunk down is an empty request to the `chunk_subject` of an
-artifact's content, with the same header; the answer is the bytes. What is refused is answered like any operation.
+A chunk up is a request to the `chunk_subject` of an upload: its body is the raw bytes, and its headers hold the number
+of the chunk and, optionally, its CRC-32. Its answer, an empty message, comes once the chunk is durable. Every chunk but
+the last one has exactly `chunk_bytes`. A chunk down is an empty request to the `chunk_subject` of an artifact's
+content, with the same header; the answer is the bytes. Errors are answered as by any operation.
 """
 
 from typing import Final, NamedTuple
@@ -11,23 +11,23 @@ from typing import Final, NamedTuple
 from hivemem_contracts.subjects import Sender, checked, decode_token, encode_token, sender_of
 
 CHUNK_HEADER: Final = "Hive-Chunk"
-"""Which chunk, counted from 0."""
+"""The number of the chunk, counted from 0."""
 
 CRC32_HEADER: Final = "Hive-Chunk-Crc32"
-"""Of the chunk's bytes, eight hexadecimal digits; stands in answers too."""
+"""The CRC-32 of the chunk's bytes, as eight hexadecimal digits. Answers carry it too."""
 
 NEXT_CHUNK_HEADER: Final = "Hive-Next-Chunk"
-"""In an answer to a chunk: the first one that is not there yet."""
+"""The number of the first missing chunk, in an answer to a chunk."""
 
 DURABLE_CHUNKS_HEADER: Final = "Hive-Durable-Chunks"
-"""In an answer to a chunk: how many outlive the worker. A sender that cannot read its bytes again keeps the others."""
+"""The number of chunks that outlive the worker, in an answer. A sender that cannot read twice keeps the others."""
 
 HEADER_BYTES: Final = 1_024
-"""What is left for headers where a chunk's size follows from what the server passes."""
+"""The room for headers when a chunk's size is derived from the server's payload limit."""
 
 
 def upload_subject(tenant: str, agent: str, member: str, upload_id: str) -> str:
-    """To the one worker that began the upload, or took it over."""
+    """Return the subject of an upload's chunks, which leads to the one worker that owns the upload."""
     sender = f"{encode_token(tenant)}.{encode_token(agent)}"
     return checked(f"hive.req.{sender}.artifacts.chunk.{encode_token(member)}.{encode_token(upload_id)}")
 
@@ -37,7 +37,7 @@ def uploads_pattern(member: str) -> str:
 
 
 def content_subject(tenant: str, agent: str, session_id: str, name: str, version: int) -> str:
-    """To any worker."""
+    """Return the subject to read a file's chunks from, which leads to any worker."""
     place = f"{encode_token(session_id)}.{encode_token(name)}.{version}"
     return checked(f"hive.req.{encode_token(tenant)}.{encode_token(agent)}.artifacts.read.{place}")
 
@@ -46,7 +46,7 @@ CONTENTS_PATTERN: Final = "hive.req.*.*.artifacts.read.*.*.*"
 
 
 class ContentPlace(NamedTuple):
-    """Which bytes are asked for."""
+    """The file and version whose bytes are requested."""
 
     session_id: str
     name: str
@@ -54,13 +54,13 @@ class ContentPlace(NamedTuple):
 
 
 def parse_upload_subject(subject: str) -> tuple[Sender, str]:
-    """Who sends a chunk, and to which upload. The subscription has seen to the number of tokens."""
+    """Return the sender of a chunk and its upload. The subscription guarantees the number of tokens."""
     tokens = subject.split(".")
     return sender_of(tokens[2], tokens[3]), decode_token(tokens[7])
 
 
 def parse_content_subject(subject: str) -> tuple[Sender, ContentPlace]:
-    """Who asks for a chunk, and of what."""
+    """Return the caller that asks for a chunk, and the file that it asks for."""
     tokens = subject.split(".")
     version = tokens[8]
     number = int(version) if version.isascii() and version.isdigit() and len(version) < 17 else 0

@@ -1,4 +1,4 @@
-"""What the server pushes for one feed, kept in order until it is read."""
+"""The messages that the server pushes for one feed, queued in order until they are read."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ log = logging.getLogger("hivemem")
 
 BUFFERED_MESSAGES: Final = 65_536
 BUFFERED_BYTES: Final = 64 * 1024 * 1024
-"""The server stops at 32 MB that flow control has not confirmed, so these are reached by very small changes alone."""
+"""The server stops at 32 MB without confirmation of flow control, so only very small changes reach these limits."""
 
 ACKNOWLEDGEMENT: Final = "$JS.ACK."
 FLOW_CONTROL: Final = "$JS.FC."
-"""Messages with other reply subjects do not come from a stream, and get no answer."""
+"""The reply subjects of a stream's messages. Others get no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class FlowControl:
-    """The server goes on once `subject` is answered, which is done when everything before it was read."""
+    """A flow control request: the server continues once `subject` is answered, after everything before it was read."""
 
     subject: str
 
 
 class Delivery:
-    """Takes the messages of one consumer. Whatever is not the next one in its count is refused, and `lost` says so."""
+    """Receives the messages of one consumer. A message out of sequence is refused, and sets `lost`."""
 
     def __init__(self, after: int, inbox: str) -> None:
         self._inbox = inbox
         self.received = after
-        """The stream sequence of the last message that was taken."""
+        """The stream sequence of the last received message."""
         self.jumped = False
-        """Whether sequences were left out since `settle`: filtered out, erased, or removed before they were sent."""
+        """Whether sequences were skipped since `settle`: filtered out, erased, or removed before they were sent."""
         self.lost = False
         self.heard = asyncio.get_running_loop().time()
         self._items: deque[Pushed | FlowControl] = deque()
@@ -103,16 +103,17 @@ class Delivery:
 
     @property
     def doubtful(self) -> bool:
-        """Whether something may have been removed before it was sent: the server is behind, and left something out."""
+        """Return whether messages may have been removed before they were sent: the server is behind, and skipped
+        some."""
         return self.jumped and self._lagging
 
     def settle(self) -> int:
-        """Forget what was left out so far; answers the sequence up to which that was."""
+        """Forget the skipped sequences, and return the sequence up to which they were checked."""
         self.jumped = False
         return self.received
 
     def next(self) -> Pushed | FlowControl | None:
-        """The oldest item that was not read yet."""
+        """Return the oldest unread item."""
         if not self._items:
             return None
         item = self._items.popleft()
@@ -121,13 +122,13 @@ class Delivery:
         return item
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """Wake the waiting reader."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Until something came, or the time is over."""
+        """Wait until an item arrives, or the time is over."""
         if self._items or self.lost:
             return
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""How an error names the field that is wrong and shows its value: short and printable, whatever was sent."""
+"""Names a wrong field and shows its value in an error: short and printable, whatever was sent."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,12 +10,12 @@ _VALUE_CHARACTERS: Final = 120
 
 
 def field_path(parts: Iterable[str | int]) -> str:
-    """The place of a value in a body, such as `appends.3.event.type`; `body` for the body itself."""
+    """Return the place of a value in a body, such as `appends.3.event.type`; `body` for the body itself."""
     return _shortened(".".join(str(part) for part in parts), _FIELD_CHARACTERS) or "body"
 
 
 def shown(value: object) -> str:
-    """A value as JSON, cut where it is long."""
+    """Return a value as JSON, shortened if it is long."""
     text = to_json(value, inf_nan_mode="constants", fallback=repr).decode("utf-8")
     return _shortened(text, _VALUE_CHARACTERS)
 

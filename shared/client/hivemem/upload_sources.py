@@ -1,4 +1,4 @@
-"""Where the bytes of an upload come from: a path, bytes, a file object or an iterator, read in chunks of one size."""
+"""Sources of an upload: a path, bytes, a file object or an iterator, read in chunks of one size."""
 
 import asyncio
 import io
@@ -12,28 +12,30 @@ from hivemem.threads import to_the_end
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 
 KEPT_CHUNKS: Final = 64
-"""Of what cannot be read a second time so many chunks are kept, in case that the worker loses them."""
+"""The number of chunks kept from a source that cannot be read twice, in case the worker loses them."""
 
 BytesSource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO | AsyncIterable[bytes]
-"""What can be uploaded: text is a path."""
+"""The types that can be uploaded: text is a path."""
 
 
 class Source(Protocol):
-    """Chunks by their number. Only one is asked for at a time."""
+    """Gives the chunks of a source by number, one at a time."""
 
     @property
     def size(self) -> int | None:
-        """How many bytes there are, where that is known before they are read."""
+        """The size of the source, if known before it is read."""
         ...
 
     async def chunk(self, index: int, chunk_bytes: int) -> bytes:
-        """The whole chunk, shorter only at the end, empty behind it. `Unavailable` for one that is not kept any more.
+        """Return a chunk: shorter only at the end, and empty after it.
 
-        The size of chunks may change as long as nothing is forgotten."""
+        Raises `Unavailable` for a chunk that is no longer kept. The size of chunks may change until chunks are
+        forgotten.
+        """
         ...
 
     def forget(self, before: int) -> None:
-        """Chunks before this one are not asked for again."""
+        """Forget the chunks before this one."""
         ...
 
     async def close(self) -> None: ...
@@ -57,7 +59,7 @@ class BytesInMemory:
 
 
 class SeekableFile:
-    """A file from where it stands to its end. It is read in a thread, and put back where it stood."""
+    """A file from its current position to its end. It is read in a thread, and its position is restored."""
 
     def __init__(self, file: BinaryIO, *, ours: bool) -> None:
         self._file = file
@@ -90,7 +92,7 @@ class SeekableFile:
 
 
 class Stream:
-    """Pieces of any size, as they come. The last chunks are kept, for a worker that has to have them again."""
+    """An iterator of pieces of any size. The last chunks are kept, in case a worker needs them again."""
 
     def __init__(self, pieces: AsyncIterable[bytes]) -> None:
         self._pieces = aiter(pieces)
@@ -116,7 +118,7 @@ class Stream:
                 self.forget(self._first + 1)
         if index < self._first:
             raise Unavailable(
-                "the worker lost what it had, and the source cannot be read again", reason="source", chunk=index
+                "the worker lost its chunks, and the source cannot be read again", reason="source", chunk=index
             )
         return self._kept[index - self._first]
 
@@ -149,7 +151,7 @@ def is_path(source: BytesSource) -> bool:
 
 
 async def open_source(source: BytesSource) -> Source:
-    """Raises `InvalidRequest` for what cannot be read."""
+    """Open a source. Raises `InvalidRequest` if it cannot be read."""
     if isinstance(source, bytes | bytearray | memoryview):
         return BytesInMemory(source)
     if isinstance(source, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""Fields by their place: `get user:alice name` is `get --namespace user:alice --key name`."""
+"""Fields by position: `get user:alice name` means `get --namespace user:alice --key name`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from typer.core import TyperCommand, TyperOption
 
 
 class OperationCommand(TyperCommand):
-    """A command whose required options may be given without their names, in the order in which they are declared."""
+    """A command whose required options may be given by position, in the order of their declaration."""
 
     def places(self) -> list[TyperOption]:
         return [option for option in self.params if isinstance(option, TyperOption) and option.required]
@@ -19,7 +19,7 @@ class OperationCommand(TyperCommand):
         return [*super().collect_usage_pieces(ctx), *(place_name(option) for option in self.places())]
 
     def _named(self, args: Sequence[str]) -> list[str]:
-        """The same words with a name before each that has none; those that are too many stay as they are."""
+        """Return the words with an option name before each that has none; surplus words stay as they are."""
         takes_value = {
             name: not option.is_flag
             for option in self.params
@@ -29,7 +29,7 @@ class OperationCommand(TyperCommand):
         words, unnamed = _sorted_out(args, takes_value)
         free = [option.opts[0] for option in self.places() if not _is_given(option, words)]
         named = [f"{name}={word}" for name, word in zip(free, unnamed, strict=False)]
-        # Before the others, of which the last one may lack its value.
+        # They go first, because the last of the others may lack its value.
         return [*named, *words, *(["--", *unnamed[len(free) :]] if len(unnamed) > len(free) else [])]
 
 
@@ -38,7 +38,7 @@ def place_name(option: TyperOption) -> str:
 
 
 def _sorted_out(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Names with their values, and what stands between them."""
+    """Split the words into options with their values, and the words between them."""
     words: list[str] = []
     unnamed: list[str] = []
     left = list(args)

@@ -1,4 +1,4 @@
-"""How long a request asks to be kept waiting, and what that means for how long its answer is waited for."""
+"""The requested wait of a request, and the time limits of its calls that follow from it."""
 
 import dataclasses
 
@@ -10,10 +10,10 @@ from hivemem_contracts.operations import AnyOperation
 
 
 def patient_options(options: CallOptions, operation: AnyOperation, body: BaseModel) -> CallOptions:
-    """Options that leave a worker the time that it was asked to wait, on top of what it needs itself.
+    """Return options with the requested wait added to the time limits.
 
-    What writes is known by its message id and goes on waiting where it was, however often it is sent. A query would
-    begin to wait anew, so each of its tries may take as long.
+    A write is known by its message id and continues its wait when it is sent again. A query would start its wait again,
+    so each of its attempts may take as long.
     """
     wait_ms = _asked_wait_ms(body)
     if not wait_ms:

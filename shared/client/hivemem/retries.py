@@ -22,11 +22,11 @@ _HINTS: Final = {
 }
 
 Judge = Callable[[Msg], HiveError | None]
-"""Reads an answer: the error in it, or None where it is a result."""
+"""Reads an answer: returns its error, or None for a result."""
 
 
 def error_in(message: Msg) -> HiveError | None:
-    """The error that a worker answered with, if it did."""
+    """Return the error of an answer, or None."""
     headers = message.headers
     if headers is None or CODE_HEADER not in headers:
         return None
@@ -40,7 +40,7 @@ def error_in(message: Msg) -> HiveError | None:
 
 
 def error_from_headers(headers: Mapping[str, str]) -> HiveError:
-    """What the two headers of the services protocol say, where the body does not."""
+    """Return the error in the two headers of the services protocol, if the body has none."""
     code = headers.get(CODE_HEADER, "")
     number = int(code) if code.isascii() and code.isdigit() else 0
     return error_from_body({"error": {"code": number, "detail": headers.get(TEXT_HEADER, "no detail")}})
@@ -55,10 +55,10 @@ async def ask(
     what: str,
     judge: Judge = error_in,
 ) -> Msg:
-    """The answer to a request. `what` names it in errors.
+    """Return the answer to a request. `what` names it in errors.
 
-    A retryable error, a missing answer, a missing worker and a lost connection are tried again with the same bytes and
-    headers, so with the same idempotency id, until the deadline. Raises what was answered last, or `Unavailable`.
+    Retryable errors, missing answers, missing workers and lost connections are retried with the same bytes and headers,
+    so with the same idempotency key, until the deadline. Then raises the last error, or `Unavailable`.
     """
 
     async def attempt(seconds: float) -> Msg:
@@ -74,7 +74,7 @@ async def persist(
     what: str,
     judge: Judge = error_in,
 ) -> Msg:
-    """Like `ask`, for what is sent anew by each `attempt` within so many seconds."""
+    """Return an answer like `ask`, for a request that each `attempt` sends anew, with its own time limit in seconds."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     deadline = started + options.timeout_seconds
@@ -87,7 +87,7 @@ async def persist(
         try:
             message = await attempt(seconds)
         except NoAnswer as failure:
-            # A try that the deadline cut short says less than the one before it.
+            # An attempt that the deadline cut short says less than the previous one.
             if failure.reason != "timeout" or not reason or seconds == options.attempt_seconds:
                 reason, cause = failure.reason, failure
         else:
@@ -106,7 +106,7 @@ async def persist(
 
 
 async def _ready(connection: Connection, reason: str, wait_seconds: float, remaining_seconds: float) -> bool:
-    """Wait for the moment of the next try; False where it does not come in time."""
+    """Wait for the time of the next attempt; return False if the deadline comes first."""
     if reason == "disconnected" and not connection.connected:
         return await connection.wait_connected(remaining_seconds)
     await asyncio.sleep(wait_seconds)
@@ -118,7 +118,7 @@ def _wait_seconds(tries: int, reason: str, cause: Exception | None) -> float:
         return 0.0
     told = cause.context.get("retry_after_ms") if isinstance(cause, HiveError) else None
     if isinstance(told, int | float) and told > 0:
-        # Later than told, never earlier, and not all callers at the same moment.
+        # A random delay after the requested time, never before it, so that callers do not return together.
         seconds = min(float(told) / 1000, LONGEST_HEEDED_SECONDS)
         return seconds * random.uniform(1.0, 1.25)  # noqa: S311 - no secret
     longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(tries - 1, 10))

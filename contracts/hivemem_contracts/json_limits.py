@@ -1,8 +1,8 @@
-"""Which JSON the fleet takes: finite numbers, integers of 64 bits, nesting of a stated depth.
+"""The JSON that the fleet accepts: finite numbers, integers of 64 bits, nesting of a stated depth.
 
-JSON itself sets no such limits, but stores and languages do, and a value that one of them cannot hold must be
-refused before it is kept. Nearly every body is cleared by a few searches over its bytes; only one that looks
-suspicious is parsed a second time and walked.
+JSON itself sets no such limits, but stores and languages do, and a value that one of them cannot hold must be refused
+before it is kept. A few searches over its bytes accept nearly every body; only a suspicious one is parsed a second time
+and walked.
 """
 
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from typing import Final, cast
 
 from pydantic_core import from_json
 
+from hivemem_contracts.error_values import field_path, shown
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.limits import JSON_DEPTH
-from hivemem_contracts.showing import field_path, shown
 
 INTEGER_MINIMUM: Final = -(2**63)
 INTEGER_MAXIMUM: Final = 2**63 - 1
@@ -36,7 +36,7 @@ def refuse_unportable(data: bytes) -> None:
 
 
 def _is_suspicious(data: bytes) -> bool:
-    """False only where nothing can be wrong: digits are looked for wherever they stand, in text too."""
+    """Return False only if no number can be wrong. Digits count everywhere, also within text."""
     plain = data.translate(_PLAIN_DIGITS)
     return (
         _NINETEEN_DIGITS in plain
@@ -49,8 +49,8 @@ def _is_suspicious(data: bytes) -> bool:
 
 
 def _is_deep(data: bytes) -> bool:
-    """Whether valid JSON is nested deeper than the limit. A batch has many brackets and is not: what stands outside of
-    text is stripped of its innermost pairs, one level a time, until nothing is left."""
+    """Return whether valid JSON is nested deeper than the limit. A batch has many brackets without deep nesting, so the
+    innermost pairs outside of text are removed, one level at a time, until nothing is left."""
     outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     brackets = outside.translate(_AS_BRACKETS, _NO_BRACKETS)
     for _ in range(JSON_DEPTH):
@@ -64,7 +64,7 @@ _Found = tuple[list[str | int], str, str]
 
 
 def _unportable(value: object, depth: int) -> _Found | None:
-    """The first bad place below a value, its path from the inside out. The parser has bounded the recursion."""
+    """Return the first bad place below a value, its path from the inside out. The parser has bounded the recursion."""
     items: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
