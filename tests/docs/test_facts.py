@@ -19,7 +19,7 @@ from hivemem_contracts.sessions.models import Status
 from hivemem_embedded.command import up
 from hivemem_runtime.bus.streams import StreamSettings
 from hivemem_runtime.settings import PREFIX
-from hivemem_sessions.decisions.standing import TRANSITIONS
+from hivemem_sessions.decisions.preconditions import TRANSITIONS
 from hivemem_sessions.worker import SessionsSettings
 from hivemem_vectors.worker import VectorsSettings
 

@@ -1,4 +1,5 @@
-"""What the sessions worker keeps: sessions with their events, shared state scopes, state machines."""
+"""The entities of the sessions worker: sessions with their events, shared state scopes, state machines, shares and
+deletions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,19 +12,20 @@ from hivemem_sessions.entities.announcements import announce_scope, announce_ses
 SHARED_PREFIXES: Final = ("user:", "app:", "project:")
 TEMPORARY_PREFIX: Final = "temp:"
 SNAPSHOT_EVERY: Final = 100
-"""A head as of a revision is rebuilt from at most so many records."""
+"""The maximum number of records that are replayed to rebuild an old revision."""
 
 State = dict[str, Any]
 
 
 @dataclass(slots=True)
 class SessionHead:
-    """A session's newest state. `state` holds its own keys only; times are microseconds since 1970. Nobody changes one:
-    it is not frozen because one is made for every write, and freezing takes seven times as long.
+    """The newest revision of a session. `state` holds the session's own keys; times are microseconds since 1970. Treat
+    it as immutable: a frozen dataclass takes seven times as long to construct, and every write constructs one.
 
-    `segments` are the sessions whose events a fork shares, oldest first: the id, the last sequence that it
-    contributes, its `offset`. `machine` holds its definition too, so that an append needs nothing else. Where an erased
-    session had the id before, `offset` is above all of its positions, some of which may be kept for its forks.
+    `segments` lists the sessions that contribute events to a fork, oldest first: the session id, the last sequence it
+    contributes, and its `offset`. `machine` includes the definition, so that an append reads nothing else. If an erased
+    session had the same id, `offset` is above all of its positions, because its forks may still share some of its
+    events.
     """
 
     app_name: str
@@ -46,7 +48,8 @@ class SessionHead:
 
 @dataclass(slots=True)
 class SessionRecord:
-    """One revision of a session. `opening` is its first head; `delta` is as it was sent, shared keys included."""
+    """One revision of a session. `opening` is the first head; `delta` is the delta as the caller sent it, with
+    shared keys."""
 
     kind: str
     opening: dict[str, Any] | None = None
@@ -65,7 +68,7 @@ class SessionRecord:
 
 
 def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp) -> SessionHead:
-    """The session after one more revision."""
+    """Return the head after one more record."""
     if record.opening is not None:
         return SessionHead(**record.opening, created_at=stamp.at, updated_at=stamp.at)
     assert head is not None, "a session begins with its opening"
@@ -101,7 +104,7 @@ def is_shared(key: str) -> bool:
 
 
 def merge(state: State, delta: State) -> State:
-    """The state after a delta: `null` deletes."""
+    """Return the state after a delta. A null value deletes its key."""
     merged = {**state, **delta}
     return {key: value for key, value in merged.items() if value is not None}
 
@@ -160,7 +163,7 @@ SESSION: Final = Entity(
 
 @dataclass(frozen=True, slots=True)
 class ScopeHead:
-    """The state that all sessions of a user, an app or a project share. Keys keep their prefix."""
+    """The state shared by all sessions of a user, an app or a project. Keys keep their prefix."""
 
     state: State
     state_bytes: int
@@ -190,7 +193,7 @@ SCOPE: Final = Entity(
 
 
 def scope_ids(user_id: str, app_name: str, project_id: str | None) -> dict[str, str]:
-    """The ids of the scopes that a session shares, by the prefix of their keys."""
+    """Return the ids of the scopes that a session shares, by key prefix."""
     ids = {"user:": f"user:{user_id}", "app:": f"app:{app_name}"}
     if project_id is not None:
         ids["project:"] = f"project:{project_id}"
@@ -222,10 +225,10 @@ MACHINE: Final = Entity(
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """That a fork shares a session's events through a position; head and record alike.
+    """A fork's claim on the events of a session, through a position. Head and record have the same shape.
 
-    While it is "shared", those events are kept. Once the fork is deleted it is "ended", and "released" when what nobody
-    else shares is removed too: a deletion that was interrupted goes on from there.
+    The status is "shared" while the fork lives, "ended" after the fork is deleted, and "released" once events that no
+    other fork shares are removed. A retry of an interrupted deletion continues from the status.
     """
 
     owner: str
@@ -235,7 +238,7 @@ class Share:
 
 
 def share_id(owner: str, fork: str) -> str:
-    """Ids hold no control characters, so no two pairs have the same."""
+    """Return the id of a share. It is unambiguous because session ids hold no control characters."""
     return f"{owner}\n{fork}"
 
 
@@ -253,7 +256,7 @@ SHARE: Final = record_entity(
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """That somebody began to delete a session, and its revision then: a later session of the id is none of its."""
+    """The start of a session's deletion. `revision` tells that session apart from a later one with the same id."""
 
     revision: int
 

@@ -1,4 +1,4 @@
-"""Where a session stands: found or not, at the revision that the caller expects, in a status that allows it."""
+"""Preconditions of a write: the session exists, has the expected revision, and its status allows the write."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ def expect(what: str, expected: int | None, actual: int) -> None:
 def require_writable(session_id: str, session: SessionHead) -> None:
     if session.status not in WRITABLE:
         raise IllegalTransition(
-            f"session {session_id!r} is {session.status}: it takes no events and no state any more",
+            f"session {session_id!r} is {session.status}: it accepts no more events or state changes",
             status=session.status,
             allowed=list(TRANSITIONS[session.status]),
         )

@@ -1,24 +1,31 @@
-"""Listing sessions: the index that fits the filters best, the other filters on its pages, newest first."""
+"""The session list, newest first. It reads the most selective index and filters its pages by the other fields."""
 
+from functools import partial
 from typing import Final
 
 from hivemem_contracts.limits import REPLY_BYTES
+from hivemem_contracts.sessions import operations
 from hivemem_contracts.sessions.models import Session
 from hivemem_contracts.sessions.replies import SessionPage
 from hivemem_contracts.sessions.requests import ListSessions
 from hivemem_runtime.ledger.entity import Scalar
 from hivemem_runtime.ledger.port import Head, Ledger
-from hivemem_sessions.decisions.standing import WRITABLE
-from hivemem_sessions.endpoints.reading import session_model
+from hivemem_runtime.service import Call, Service
+from hivemem_sessions.decisions.preconditions import WRITABLE
+from hivemem_sessions.endpoints.session_views import session_model
 from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, scope_ids
 
 PAGE_SESSIONS: Final = 100
 PAGES_EXAMINED: Final = 10
-"""How many index pages one answer may look at; a shorter page then comes with a cursor to go on from."""
+"""The maximum number of index pages that one answer reads. A page cut short by it has a cursor."""
+
+
+def bind(service: Service) -> None:
+    service.handler(operations.LIST, partial(list_sessions, service.ledger))
 
 
 def choose_index(body: ListSessions) -> tuple[str, dict[str, Scalar]]:
-    """The most selective declared index whose fields are all given."""
+    """Return the most selective declared index whose fields are all given."""
     if body.app_name is not None and body.user_id is not None:
         return "app_and_user", {"app_name": body.app_name, "user_id": body.user_id}
     if body.user_id is not None:
@@ -43,7 +50,8 @@ def fits(body: ListSessions, session: SessionHead) -> bool:
     return all(asked is None or asked == found for asked, found in wanted)
 
 
-async def list_sessions(ledger: Ledger, tenant: str, body: ListSessions) -> SessionPage:
+async def list_sessions(ledger: Ledger, call: Call, body: ListSessions) -> SessionPage:
+    tenant = call.sender.tenant
     index, equals = choose_index(body)
     found: list[Session] = []
     cursor = body.cursor
@@ -73,7 +81,7 @@ def _bytes(session: Session) -> int:
 
 
 async def _with_shared_state(ledger: Ledger, tenant: str, heads: list[Head[SessionHead]]) -> list[Session]:
-    """All sessions of a page with their shared scopes, which are read in one go."""
+    """Return the sessions of a page with their shared state. All scopes are read in one request."""
     present = [(head, head.value) for head in heads if head.value is not None]
     ids = {
         id for _, session in present for id in scope_ids(session.user_id, session.app_name, session.project_id).values()

@@ -1,17 +1,18 @@
-"""Appending an event: one atomic step with its state delta, its status and its machine."""
+"""The rule for appending an event. The event, its state delta, the status change and the machine's step are one
+atomic write."""
 
 from typing import Any
 
 from hivemem_contracts.sessions.requests import AppendEvent
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.decisions.machines import move_machine
-from hivemem_sessions.decisions.standing import expect, find_session, require_writable
+from hivemem_sessions.decisions.preconditions import expect, find_session, require_writable
 from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import SESSION, SessionRecord
 
 
 def append_event(heads: Heads, command: AppendEvent, event_id: str, agent: str) -> Decision:
-    """The event gets the next sequence; the first one makes the session active."""
+    """Append an event with the next sequence. The first event makes the session active."""
     head, session = find_session(heads, command.session_id)
     expect(f"session {command.session_id!r}", command.expect_revision, head.version)
     require_writable(command.session_id, session)

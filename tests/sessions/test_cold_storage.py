@@ -11,8 +11,8 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Committed, Due, Head, Ledger, Listener, Record
 from hivemem_sessions.entities import SCOPE, SESSION, ScopeRecord, SessionRecord
-from hivemem_sessions.reactions import archiving
-from hivemem_sessions.reactions.archiving import STEP, Archiver, freeze_announced, freeze_through
+from hivemem_sessions.reactions import cold_storage
+from hivemem_sessions.reactions.cold_storage import STEP, Archiver, freeze_announced, freeze_through
 
 from .hive import eventually
 
@@ -87,13 +87,13 @@ async def test_no_fault_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     await asyncio.wait_for(ledger.done.wait(), 10)
     assert len(ledger.frozen) == 1
     said = "".join(capsys.readouterr())
-    assert "stay where they are for now" in said
-    assert "could not be moved" in said
+    assert "freezing old events postponed" in said
+    assert "freezing old events failed" in said
     await archiver.stop()
 
 
 async def test_what_finds_no_room_comes_by_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "WAITING", 1)
+    monkeypatch.setattr(cold_storage, "QUEUED_SESSIONS", 1)
     ledger = Frozen()
     archiver = archiver_of(ledger)
     for sequence in (2 * STEP, 3 * STEP):
@@ -110,14 +110,14 @@ async def test_one_that_was_never_started_can_be_stopped() -> None:
 
 async def test_freezing_goes_on_until_nothing_is_left() -> None:
     ledger = Frozen()
-    ledger.left = 2 * archiving.RECORDS_AT_ONCE + 5
-    assert await freeze_through(cast("Ledger", ledger), "t", "s", 7) == 2 * archiving.RECORDS_AT_ONCE + 5
+    ledger.left = 2 * cold_storage.RECORDS_AT_ONCE + 5
+    assert await freeze_through(cast("Ledger", ledger), "t", "s", 7) == 2 * cold_storage.RECORDS_AT_ONCE + 5
     assert ledger.frozen == [7, 7, 7]
 
 
 async def test_an_archived_session_is_frozen_once_it_is_known_as_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The change alone does not count: the feed may have lost it by then."""
-    monkeypatch.setattr(archiving, "NOTED_SECONDS", 0.0)
+    monkeypatch.setattr(cold_storage, "RECORDED_SECONDS", 0.0)
     ledger = Frozen()
     ledger.announced.extendleft([6, 3])
     await freeze_announced(cast("Ledger", ledger), "t", "s", 7)
@@ -138,8 +138,8 @@ async def test_what_the_ledger_does_not_have_is_not_frozen() -> None:
 
 
 async def test_a_full_list_of_what_is_due_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "NOTED_SECONDS", 0.0)
-    monkeypatch.setattr(archiving, "DUE", 0)
+    monkeypatch.setattr(cold_storage, "RECORDED_SECONDS", 0.0)
+    monkeypatch.setattr(cold_storage, "DUE_KEYS", 0)
     ledger = Frozen()
     with pytest.raises(Unavailable):
         await freeze_announced(cast("Ledger", ledger), "t", "s", 7)

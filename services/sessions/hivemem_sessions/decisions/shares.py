@@ -1,4 +1,4 @@
-"""Which events of a session its forks share, and until when."""
+"""The rules for events that a session shares with its forks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,11 +9,11 @@ from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.entities import SHARE, Share, share_id
 
 SEGMENTS: Final = 256
-"""How many sessions the events of one may come from: a fork of a fork of a fork."""
+"""The maximum number of sessions that contribute events to one session through forks of forks."""
 
 
 def share_segments(fork: str, segments: Sequence[Sequence[Any]]) -> list[Append[Share, Share]]:
-    """One share for each session that a new fork reads from."""
+    """Return one share for each session whose events the new fork reads."""
     if len(segments) > SEGMENTS:
         raise TooLarge(
             f"fork: its events would come from {len(segments)} sessions, {SEGMENTS} at most",
@@ -28,7 +28,8 @@ def share_segments(fork: str, segments: Sequence[Sequence[Any]]) -> list[Append[
 
 
 def end_shares(heads: Heads, shares: Sequence[Share], status: str) -> Decision:
-    """The shares of a fork that is gone go to their next status; those that a new fork of the id made stay."""
+    """Move the shares of a deleted fork to their next status. Shares of a newer fork with the same id stay
+    unchanged."""
     found = [heads(SHARE, share_id(share.owner, share.fork)) for share in shares]
     return [
         Append(SHARE, head.id, replace(share, status=status))
