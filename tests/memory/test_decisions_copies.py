@@ -6,8 +6,8 @@ import pytest
 
 from hivemem_contracts.errors import AlreadyExists, InvalidRequest, NotFound
 from hivemem_contracts.memory.requests import ImportedMemory
-from hivemem_memory.decisions.copying import Copy, Progress, copy_slice, import_memory, progress_of, reads_of
-from hivemem_memory.decisions.standing import Standing
+from hivemem_memory.decisions.copies import ForkProgress, MemoryCopy, copy_slice, fork_progress, import_memory, reads_of
+from hivemem_memory.decisions.preconditions import CurrentHead
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
@@ -19,13 +19,13 @@ from .heads import NAMESPACE, DictHeads
 INTO = "project:copy"
 
 
-def copies_of(heads: DictHeads, *keys: str) -> list[Copy]:
+def copies_of(heads: DictHeads, *keys: str) -> list[MemoryCopy]:
     places = {key: place_of(NAMESPACE, key) for key in keys}
-    return [Copy(place, moved(place, NAMESPACE, INTO), heads.memory(key)) for key, place in places.items()]
+    return [MemoryCopy(place, moved(place, NAMESPACE, INTO), heads.memory(key)) for key, place in places.items()]
 
 
-def copied(heads: DictHeads, copies: list[Copy], published_at: int | None = None) -> Decision:
-    progress = Progress(NAMESPACE, INTO, heads.at)
+def copied(heads: DictHeads, copies: list[MemoryCopy], published_at: int | None = None) -> Decision:
+    progress = ForkProgress(NAMESPACE, INTO, heads.at)
     return copy_slice(heads, "r", copies, progress, "eve", published_at, heads.now)
 
 
@@ -46,7 +46,7 @@ def test_a_slice_comes_with_how_far_the_fork_is() -> None:
         (MEMORY, place_of(INTO, "a")),
         (MEMORY, place_of(INTO, "b")),
     ]
-    assert progress_of(decision[0].record) == Progress(NAMESPACE, INTO, heads.at, entries=2, slices=1)
+    assert fork_progress(decision[0].record) == ForkProgress(NAMESPACE, INTO, heads.at, entries=2, slices=1)
     heads.apply(decision)
     assert (target(heads, "a").value, target(heads, "b").value) == (1, 2)
 
@@ -64,7 +64,7 @@ def test_all_that_a_slice_reads_is_named_before() -> None:
     copies = copies_of(heads, "a")
     for published_at in (None, 0):
         asked.clear()
-        copy_slice(Asked(), "r", copies, Progress(NAMESPACE, INTO, heads.at), "eve", published_at, heads.now)
+        copy_slice(Asked(), "r", copies, ForkProgress(NAMESPACE, INTO, heads.at), "eve", published_at, heads.now)
         assert asked == reads_of(copies, published_at)
 
 
@@ -73,7 +73,7 @@ def test_the_original_may_have_changed_or_gone_since() -> None:
     heads.put("a", 1)
     heads.put("b", 1)
     copies = copies_of(heads, "a", "b")
-    progress = Progress(NAMESPACE, INTO, heads.at)
+    progress = ForkProgress(NAMESPACE, INTO, heads.at)
     heads.put("a", 2)
     heads.delete("b")
     decision = copy_slice(heads, "r", copies, progress, "eve", None, heads.now)
@@ -85,13 +85,13 @@ def test_what_was_erased_since_is_left_out_even_if_it_lives_again() -> None:
     for key in ("a", "b", "c"):
         heads.put(key, 1)
     copies = copies_of(heads, "a", "b", "c")
-    progress = Progress(NAMESPACE, INTO, heads.at)
+    progress = ForkProgress(NAMESPACE, INTO, heads.at)
     heads.forget("a")
     heads.forget("b")
     heads.put("b", 2)
     decision = copy_slice(heads, "r", copies, progress, "eve", None, heads.now)
     assert [append.id for append in decision[1:]] == [place_of(INTO, "c")]
-    assert progress_of(decision[0].record).entries == 1
+    assert fork_progress(decision[0].record).entries == 1
 
 
 def test_an_erasure_before_the_moment_is_no_obstacle() -> None:
@@ -131,7 +131,7 @@ def line(value: Any = 1, **fields: Any) -> ImportedMemory:
 
 
 def outcome(
-    item: ImportedMemory, head: Standing, now: int, existing: str = "update"
+    item: ImportedMemory, head: CurrentHead, now: int, existing: str = "update"
 ) -> tuple[str, MemoryRecord | None]:
     return import_memory(item, existing, head, "eve", now)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hivemem_contracts.errors import InvalidRequest, LeaseHeld, RevisionConflict
 from hivemem_contracts.limits import LEASE_WAITERS
 from hivemem_contracts.memory.models import LeaseClaim
-from hivemem_memory.decisions.leasing import (
+from hivemem_memory.decisions.leases import (
     Waiter,
     acquire_lease,
     end_lease,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Overloaded
-from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting
+from hivemem_memory.endpoints.lease_queues import LeaseAddress, LeaseQueues, QueuedRequest
 from hivemem_runtime.bus import connection
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Head
@@ -55,10 +55,10 @@ async def test_a_worker_that_was_away_looks_for_itself_once_it_is_back(place: Pl
     ticket = (await place.lease()).waiters[0][0]
     with packaged_nats(tmp_path) as bus:
         client = await connection.connect(bus.url, "away")
-        waiting = Waiting(ledger, 10)
+        waiting = LeaseQueues(ledger, 10)
         await waiting.start(client)
-        there = LeasePlace.of(place.agent.tenant, ROME, None)
-        turn = Turn(ticket, "waiter", "cause", 2, now_microseconds() + WAIT_MS * 1_000)
+        there = LeaseAddress.of(place.agent.tenant, ROME, None)
+        turn = QueuedRequest(ticket, "waiter", "cause", 2, now_microseconds() + WAIT_MS * 1_000)
         granted = asyncio.create_task(waiting.until_granted(there, turn))
         await eventually(lambda: waiting.waiting == 1, "it waits")
         await place.release(token)
@@ -75,5 +75,5 @@ async def test_a_worker_that_was_away_looks_for_itself_once_it_is_back(place: Pl
 
 async def test_so_many_may_wait_at_one_worker_and_no_more(bot: Agent) -> None:
     with pytest.raises(Overloaded) as refused:
-        Waiting(bot.ledger, 0).require_room()
+        LeaseQueues(bot.ledger, 0).require_room()
     assert refused.value.context == {"limit": 0, "retry_after_ms": 250}

@@ -8,7 +8,7 @@ import runpy
 import sys
 import time
 
-from hivemem_memory.endpoints import erasing
+from hivemem_memory.endpoints import erasures
 
 PATIENCE = "ABANDONED_MICROSECONDS"
 PATIENCE_MICROSECONDS = 1_000_000
@@ -18,7 +18,7 @@ def main(shift_seconds: str, module: str) -> None:
     shift = int(float(shift_seconds) * 1_000_000_000)
     real = time.time_ns
     time.time_ns = lambda: real() + shift
-    setattr(erasing, PATIENCE, PATIENCE_MICROSECONDS)
+    setattr(erasures, PATIENCE, PATIENCE_MICROSECONDS)
     sys.argv = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

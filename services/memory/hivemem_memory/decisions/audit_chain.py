@@ -1,4 +1,4 @@
-"""The rules of the chain: what a link says, how its hash follows from the one before, and what is taken up once."""
+"""The rules of the audit chain: the content and hash of a link, and which changes of the feed still need one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -9,22 +9,22 @@ import orjson
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, TAKEN_UP, ChainHead, Link, TakenUp
+from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, FEED_POSITION, ChainHead, FeedPosition, Link
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, value_of
 
-_SAID: Final = tuple(sorted(set(Link.__slots__) - {"hash"}))
+_HASHED_FIELDS: Final = tuple(sorted(set(Link.__slots__) - {"hash"}))
 BEHIND_MS: Final = 200
 SKEW_MICROSECONDS: Final = 60_000_000
-"""How far the clocks of two workers are apart at most."""
+"""The maximum clock skew between two workers."""
 
 
-class Mark(NamedTuple):
-    """The position of a chain on the feed: the feed's identity, and the sequence of the last message it has taken up.
+class FeedMark(NamedTuple):
+    """The position of a chain on the feed: the feed's identity, and the sequence of the last message that the chain has
+    processed.
 
-    A change that was committed at `doubt_until` or earlier may already have a link from the previous feed. Its version
-    decides.
+    A change committed at `doubt_until` or earlier may already have a link from the previous feed. Its version decides.
     """
 
     feed: str | None = None
@@ -32,7 +32,7 @@ class Mark(NamedTuple):
     doubt_until: int = 0
 
     def through(self, feed: str) -> int:
-        """Return the sequence on this feed: 0 if the mark belongs to a feed with another identity."""
+        """Return the processed sequence of this feed: 0 if the mark belongs to a feed with another identity."""
         return self.sequence if self.feed == feed else 0
 
     def is_doubtful(self, feed: str, at: int) -> bool:
@@ -40,8 +40,8 @@ class Mark(NamedTuple):
         return at <= self.doubt_until or self.feed not in (None, feed)
 
 
-class Done(NamedTuple):
-    """What a change says of a write, and where it stands on the feed."""
+class AuditedWrite(NamedTuple):
+    """A write as its change on the feed describes it."""
 
     sequence: int
     at: int
@@ -60,7 +60,7 @@ class Done(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A write that was refused, or one of its parts; or, without an error, a read that is told like a write."""
+    """A refused write, or a refused part of one. Without an error it is a read that the audit records like a write."""
 
     actor: str
     operation: str
@@ -70,13 +70,13 @@ class Refusal(NamedTuple):
     error: str | None
 
 
-def done_of(tenant: str, change: Change, sequence: int) -> Done | None:
-    """Return None if the body is not a change of one of the tenant's memories, whatever its subject says."""
+def audited_write(tenant: str, change: Change, sequence: int) -> AuditedWrite | None:
+    """Return the write that a change describes, or None if the body is not a change of one of the tenant's memories."""
     if change.entity != MEMORY.name or change.tenant != tenant or change.key is None or change.version < 1:
         return None
     value = cast("dict[str, Any]", change.value) if isinstance(change.value, dict) else {}
     digest: object = value.get("digest")
-    return Done(
+    return AuditedWrite(
         sequence,
         microseconds_from_time(change.at),
         change.actor,
@@ -91,36 +91,36 @@ def done_of(tenant: str, change: Change, sequence: int) -> Done | None:
 
 
 def hash_of(previous: str, link: Link) -> str:
-    """SHA-256 over the hash before, in hexadecimal, and the JSON object of all that the link says, by sorted keys.
+    """Return the SHA-256 of the previous hash, in hexadecimal, followed by the link's fields as JSON with sorted keys.
 
-    What it does not say is left out: a field that is added one day changes no hash of before.
+    Absent fields are left out, so a new field does not change the hashes of old links.
     """
-    said = {name: value for name in _SAID if (value := getattr(link, name)) is not None}
+    said = {name: value for name in _HASHED_FIELDS if (value := getattr(link, name)) is not None}
     return sha256(previous.encode() + orjson.dumps(said)).hexdigest()
 
 
-class Taking(NamedTuple):
-    """The changes of a tenant that are linked in one commit: every one on the feed after a mark, through a sequence.
+class LinkBatch(NamedTuple):
+    """The changes of a tenant that are linked in one commit: all changes on the feed after a mark, through a sequence.
 
     `linked` holds the last linked version of each place with a doubtful change, read when the chain was at the mark.
     """
 
     feed: str
-    after: Mark
-    changes: Sequence[Done]
+    after: FeedMark
+    changes: Sequence[AuditedWrite]
     through: int
     linked: Mapping[str, int]
 
 
-def take_up(heads: Heads, taking: Taking, now: int) -> Decision:
+def link_changes(heads: Heads, taking: LinkBatch, now: int) -> Decision:
     """Link the changes that have no link yet. Versions of a place only grow, so an equal or lower one is skipped."""
     chain = heads(CHAIN, CHAIN_ID)
-    mark = mark_of(chain, heads(TAKEN_UP, CHAIN_ID))
+    mark = feed_mark(chain, heads(FEED_POSITION, CHAIN_ID))
     taken, is_another = mark.through(taking.feed), mark.feed not in (None, taking.feed)
     moved = mark != taking.after
     if taken < taking.after.through(taking.feed) or (is_another and moved):
         raise _moved(mark)
-    news: list[Done] = []
+    news: list[AuditedWrite] = []
     linked = dict(taking.linked)
     for change in taking.changes:
         if change.sequence <= taken:
@@ -130,28 +130,28 @@ def take_up(heads: Heads, taking: Taking, now: int) -> Decision:
         if change.to_version > linked.get(change.place, 0):
             linked[change.place] = change.to_version
             news.append(change)
-    appends = _linked(chain, (_done(change, taking.feed) for change in news))
+    appends = _linked(chain, (_write_link(change, taking.feed) for change in news))
     if is_another or taking.through > max(taken, news[-1].sequence if news else 0):
         doubt_until = now + SKEW_MICROSECONDS if is_another else mark.doubt_until
-        appends.append(Append(TAKEN_UP, CHAIN_ID, TakenUp(taking.feed, taking.through, doubt_until)))
+        appends.append(Append(FEED_POSITION, CHAIN_ID, FeedPosition(taking.feed, taking.through, doubt_until)))
     return appends
 
 
-def refuse(heads: Heads, refusals: Sequence[Refusal], now: int) -> Decision:
-    """Link on what no change tells of."""
+def link_refusals(heads: Heads, refusals: Sequence[Refusal], now: int) -> Decision:
+    """Link refusals and exports, which cause no change on the feed."""
     return _linked(heads(CHAIN, CHAIN_ID), (_refused(refusal, now) for refusal in refusals))
 
 
-def mark_of(chain: Head[ChainHead] | None, taken: Head[TakenUp] | None) -> Mark:
+def feed_mark(chain: Head[ChainHead] | None, taken: Head[FeedPosition] | None) -> FeedMark:
     last = value_of(chain)
     if taken is None or taken.value is None:
-        return Mark() if last is None else Mark(last.feed, last.sequence)
+        return FeedMark() if last is None else FeedMark(last.feed, last.sequence)
     feed, sequence, doubt_until = taken.value.feed, taken.value.sequence, taken.value.doubt_until
-    return Mark(feed, max(sequence, last.sequence) if last and last.feed == feed else sequence, doubt_until)
+    return FeedMark(feed, max(sequence, last.sequence) if last and last.feed == feed else sequence, doubt_until)
 
 
-def _moved(mark: Mark) -> Unavailable:
-    return Unavailable(f"the chain stands at {mark.sequence} of feed {mark.feed} by now", retry_after_ms=BEHIND_MS)
+def _moved(mark: FeedMark) -> Unavailable:
+    return Unavailable(f"the chain is at message {mark.sequence} of feed {mark.feed}", retry_after_ms=BEHIND_MS)
 
 
 def _linked(head: Head[ChainHead] | None, links: Iterable[Link]) -> list[Append[Any, Any]]:
@@ -167,7 +167,7 @@ def _linked(head: Head[ChainHead] | None, links: Iterable[Link]) -> list[Append[
     return appends
 
 
-def _done(change: Done, feed: str) -> Link:
+def _write_link(change: AuditedWrite, feed: str) -> Link:
     return Link(
         0,
         change.at,

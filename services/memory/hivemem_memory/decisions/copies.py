@@ -1,4 +1,4 @@
-"""Copying memories: what a fork writes in another namespace, what an import makes of a line of an export."""
+"""The rules of copies: a fork copies memories to another namespace, and an import writes the lines of an export."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from hivemem_contracts.errors import AlreadyExists
 from hivemem_contracts.identifiers import format_microseconds, microseconds_from_time
 from hivemem_contracts.memory.requests import ImportedMemory
-from hivemem_memory.decisions.standing import Standing, erased_at, expired, fences_of, living, require_unfenced
-from hivemem_memory.decisions.writing import require_times
+from hivemem_memory.decisions.preconditions import CurrentHead, erased_at, expired, fences_of, living, require_unfenced
+from hivemem_memory.decisions.writes import require_times
 from hivemem_memory.entities.answers import ANSWER, Answer
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, digest_of
 from hivemem_runtime.ledger.entity import AnyEntity
@@ -16,16 +16,16 @@ from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 
 
-class Copy(NamedTuple):
-    """A memory as it was where it came from, and the place that it is to have."""
+class MemoryCopy(NamedTuple):
+    """A memory at its source, and the place of its copy."""
 
     source: str
     target: str
     memory: MemoryHead
 
 
-class Progress(NamedTuple):
-    """How far a fork is: what it was asked for, and the last place that is copied."""
+class ForkProgress(NamedTuple):
+    """The progress of a fork: the request, and the last place that was copied."""
 
     namespace: str
     into: str
@@ -35,18 +35,18 @@ class Progress(NamedTuple):
     slices: int = 0
     done: bool = False
     digest: str | None = None
-    """Of the request; None where an older release began it."""
+    """The digest of the request; None for a fork that an older release began."""
 
     def answer(self, now: int) -> Answer:
         return Answer({"fork": list(self)}, now)
 
 
-def progress_of(answer: Answer) -> Progress:
-    return Progress(*answer.reply["fork"])
+def fork_progress(answer: Answer) -> ForkProgress:
+    return ForkProgress(*answer.reply["fork"])
 
 
-def reads_of(copies: Sequence[Copy], published_at: int | None) -> list[tuple[AnyEntity, str]]:
-    """All heads that the copying of a slice asks for."""
+def reads_of(copies: Sequence[MemoryCopy], published_at: int | None) -> list[tuple[AnyEntity, str]]:
+    """Return all keys that the decision for a slice reads."""
     reads: list[tuple[AnyEntity, str]] = []
     for copy in copies:
         reads += [(MEMORY, copy.source), (MEMORY, copy.target)]
@@ -58,13 +58,13 @@ def reads_of(copies: Sequence[Copy], published_at: int | None) -> list[tuple[Any
 def copy_slice(
     heads: Heads,
     request_id: str,
-    copies: Sequence[Copy],
-    progress: Progress,
+    copies: Sequence[MemoryCopy],
+    progress: ForkProgress,
     agent: str,
     published_at: int | None,
     now: int,
 ) -> Decision:
-    """The next memories of a fork, with how far it is then. One that was erased meanwhile is not brought back."""
+    """Copy the next memories of a fork, and store the progress. Memories erased since the fork's moment are skipped."""
     appends: list[Append[Any, Any]] = []
     for copy in copies:
         if _erased_since(heads(MEMORY, copy.source), progress.as_of):
@@ -83,13 +83,13 @@ def copy_slice(
     return [Append(ANSWER, request_id, progress.answer(now)), *appends]
 
 
-def _erased_since(head: Standing, at: int) -> bool:
+def _erased_since(head: CurrentHead, at: int) -> bool:
     erased = erased_at(head)
     return head is None or (erased is not None and erased > at)
 
 
-def copied_record(copy: Copy, target: Standing, agent: str, now: int) -> MemoryRecord:
-    """The first version of a new life, which says the same and knows where it comes from."""
+def copied_record(copy: MemoryCopy, target: CurrentHead, agent: str, now: int) -> MemoryRecord:
+    """Return the first version of the copy, which has the same content and names its origin."""
     memory = copy.memory
     record = MemoryRecord(
         "fork",
@@ -114,13 +114,13 @@ def copied_record(copy: Copy, target: Standing, agent: str, now: int) -> MemoryR
     return record
 
 
-def erasure_before(head: Standing) -> int | None:
-    """What the first version after an erasure has to remember of it."""
+def erasure_before(head: CurrentHead) -> int | None:
+    """Return the time of the last erasure, which the first version after it has to store."""
     return head.at if head is not None and head.value is None else None
 
 
 def past_of(place: str, memory: MemoryHead) -> dict[str, Any]:
-    """What a copy says of its original: a `Copied` as it travels."""
+    """Return the origin that a copy names, in the wire format of `Copied`."""
     namespace, key = _names(place)
     return {
         "namespace": namespace,
@@ -143,9 +143,10 @@ def _microseconds(moment: datetime | None) -> int | None:
 
 
 def imported_record(
-    item: ImportedMemory, head: Standing, agent: str, now: int
+    item: ImportedMemory, head: CurrentHead, agent: str, now: int
 ) -> tuple[MemoryRecord, MemoryHead | None]:
-    """What a line says as the next version, beside the memory that lives there now. Raises what refuses the line."""
+    """Return the version that an imported line would write, and the memory that lives there now. Raises the refusal
+    of the line."""
     memory = living(head, now)
     copied_from = None if memory is None else memory.copied_from
     if item.copied_from is not None:
@@ -173,9 +174,9 @@ def imported_record(
 
 
 def import_memory(
-    item: ImportedMemory, existing: str, head: Standing, agent: str, now: int
+    item: ImportedMemory, existing: str, head: CurrentHead, agent: str, now: int
 ) -> tuple[str, MemoryRecord | None]:
-    """What becomes of a line, and the version that it makes, if it makes one: the same line again makes none."""
+    """Return the outcome of an imported line, and its new version if it writes one. An unchanged line writes none."""
     record, memory = imported_record(item, head, agent, now)
     if memory is None:
         return "created", record

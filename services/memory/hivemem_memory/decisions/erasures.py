@@ -1,4 +1,4 @@
-"""The rules of an erasure: what it begins with, how it goes on, when it is done, and who confirmed it."""
+"""The rules of an erasure: its start, its progress, its end and the confirmations of other workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from typing import Final
 
 from hivemem_contracts.errors import NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.memory.requests import ConfirmErasure
-from hivemem_memory.decisions.standing import memory_not_found
+from hivemem_memory.decisions.preconditions import memory_not_found
 from hivemem_memory.entities.erasures import ERASURE, Erasure
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY
@@ -15,26 +15,26 @@ from hivemem_runtime.ledger.places import below, place_of
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
 OWN_NAME: Final = "memory"
-"""Under which this worker confirms."""
+"""The name under which this worker confirms."""
 CONFIRMATIONS: Final = 100
 _BEHIND: Final = "\x00"
-"""No place holds it: with it behind a place, what follows that place begins."""
+"""A character that no place contains. Appended to a place, it begins the range after that place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to erase, for whom, because of which request."""
+class ErasureOrder:
+    """The namespaces or key to erase, the actor, and the request that caused it."""
 
     namespaces: tuple[str, ...]
     key: str | None
     actor: str
     cause: str
     at: int | None = None
-    """When what it means had come to its end, or the order was published; None: it is given now."""
+    """The time of the session's end, or when the order was published; None for an order given now."""
 
 
-def begin_erasure(heads: Heads, receipt: str, order: Order, now: int) -> Decision:
-    """Nothing where the same was begun before, however long ago."""
+def begin_erasure(heads: Heads, receipt: str, order: ErasureOrder, now: int) -> Decision:
+    """Begin an erasure, or do nothing if the same erasure has begun before."""
     first, *more = order.namespaces
     begun = heads(ERASURE, receipt)
     if begun is not None and begun.value is not None:
@@ -49,8 +49,8 @@ def begin_erasure(heads: Heads, receipt: str, order: Order, now: int) -> Decisio
     return [*_append(receipt, erasure), *_fences(heads, order, now if order.at is None else order.at)]
 
 
-def _fences(heads: Heads, order: Order, at: int) -> list[Append[Fence, Fence]]:
-    """What was published before, and is not done yet, must not be done any more."""
+def _fences(heads: Heads, order: ErasureOrder, at: int) -> list[Append[Fence, Fence]]:
+    """Return fences against writes that were published before the erasure and are not committed yet."""
     appends: list[Append[Fence, Fence]] = []
     for namespace in order.namespaces:
         place = place_of(namespace, order.key)
@@ -63,7 +63,7 @@ def _fences(heads: Heads, order: Order, at: int) -> list[Append[Fence, Fence]]:
 def count_erased(
     heads: Heads, receipt: str, reached: str | None, further: str, entries: int, versions: int
 ) -> Decision:
-    """What is erased next is counted before, so that it is once, whoever finishes it."""
+    """Count a slice before it is erased, so that it is counted once even if another worker finishes it."""
     erasure = _running(heads, receipt, reached)
     counted = replace(erasure, entries=erasure.entries + entries, versions=erasure.versions + versions, reached=further)
     return _append(receipt, counted)
@@ -76,7 +76,7 @@ def finish_erasure(heads: Heads, receipt: str, reached: str | None, now: int) ->
 
 
 def confirm_erasure(heads: Heads, command: ConfirmErasure, now: int) -> Decision:
-    """A worker that confirms again has looked again."""
+    """Record the confirmation of a worker. A repeated confirmation replaces the earlier one."""
     erasure = find_erasure(heads(ERASURE, command.receipt), command.receipt)
     confirmed = _confirmed(erasure, command.worker, command.removed, now)
     if len(confirmed) > CONFIRMATIONS:
@@ -96,7 +96,7 @@ def find_erasure(head: Head[Erasure] | None, receipt: str) -> Erasure:
 
 
 def ranges_of(erasure: Erasure) -> list[tuple[str, str]]:
-    """The places that an erasure means, in their order: from each first one to the end, which is not in it."""
+    """Return the ranges of places that an erasure covers, in order, each without its end."""
     if erasure.key is not None:
         place = place_of(erasure.namespace, erasure.key)
         return [(place, behind(place))]
@@ -108,10 +108,11 @@ def behind(place: str) -> str:
 
 
 def _running(heads: Heads, receipt: str, reached: str | None) -> Erasure:
-    """As whoever carries it out knows it; a second one at the same time gives way."""
+    """Return the erasure if it is unchanged since this worker read it. Raises `RevisionConflict` if another worker
+    advanced it."""
     erasure = find_erasure(heads(ERASURE, receipt), receipt)
     if erasure.status != "running" or erasure.reached != reached:
-        raise RevisionConflict(f"erasure {receipt!r} is carried out by another worker")
+        raise RevisionConflict(f"another worker carries out erasure {receipt!r}")
     return erasure
 
 

@@ -1,7 +1,7 @@
-"""The rules of leases: who gets one, who waits for it in which place, and which writes may name it.
+"""The rules of leases: who holds one, the queue of waiters, and the writes that a lease permits.
 
-The queue stands in the lease itself, so that whoever writes to it, in whichever worker, sees the same order. An end
-that nobody wrote down, because the holder crashed, is found by whoever looks next: a lease ends at its time.
+The queue is part of the lease, so all workers see the same order. A lease ends at its expiry time even if the holder
+crashed; the next reader records the end.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
 
 class Waiter(NamedTuple):
-    """One in the queue, as it stands there."""
+    """An entry in the queue of a lease."""
 
     ticket: str
     agent: str
@@ -26,7 +26,7 @@ class Waiter(NamedTuple):
 
 
 def require_claim(heads: Heads, claim: LeaseClaim, namespace: str, key: str, now: int) -> None:
-    """Refuse a write whose lease does not cover its key, or is not held under this token any more."""
+    """Refuse a write if its lease does not cover the key, or is no longer held under this token."""
     if claim.key is None:
         covered = covers(claim.namespace, namespace)
     else:
@@ -38,10 +38,10 @@ def require_claim(heads: Heads, claim: LeaseClaim, namespace: str, key: str, now
 
 
 def acquire_lease(heads: Heads, place: str, waiter: Waiter, *, waits: bool, now: int) -> Decision:
-    """Grant it where nobody holds it and nobody was there before; else join the queue, or refuse."""
+    """Grant the lease if it is free and nobody waits for it. Otherwise join the queue, or refuse."""
     before = lease_of(heads(LEASE, place))
     if before.ticket == waiter.ticket or is_waiting(before, waiter.ticket):
-        return []  # a repeated request, so late that the ledger does not know it any more
+        return []  # a retry that came after the ledger forgot its idempotency key
     lease = _settled(before, now)
     if lease.holder is None:
         return _write(place, before, _granted(lease.token, waiter, [], now))
@@ -53,7 +53,8 @@ def acquire_lease(heads: Heads, place: str, waiter: Waiter, *, waits: bool, now:
 
 
 def renew_lease(heads: Heads, place: str, agent: str, token: int, ttl_ms: int | None, now: int) -> Decision:
-    """Prolong it for its holder, from now on. What has ended cannot be prolonged: somebody may have had it since."""
+    """Prolong the lease for its holder, counted from now. An expired lease cannot be prolonged, because another
+    agent may have held it since."""
     lease = lease_of(heads(LEASE, place))
     _require_token(lease, place, token, now)
     _require_holder(lease, place, agent)
@@ -63,7 +64,7 @@ def renew_lease(heads: Heads, place: str, agent: str, token: int, ttl_ms: int | 
 
 
 def release_lease(heads: Heads, place: str, agent: str, token: int, now: int) -> Decision:
-    """Hand it over to the first who waits. Nothing is done where it had ended before."""
+    """Release the lease and grant it to the first waiter. Does nothing if the lease has already ended."""
     lease = lease_of(heads(LEASE, place))
     if lease.token != token or not _is_held(lease, now):
         return []
@@ -72,13 +73,14 @@ def release_lease(heads: Heads, place: str, agent: str, token: int, now: int) ->
 
 
 def end_lease(heads: Heads, place: str, now: int) -> Decision:
-    """Hand it over once its time is past. Any number of workers may try."""
+    """Grant an expired lease to the first waiter. Any number of workers may try."""
     lease = lease_of(heads(LEASE, place))
     return [] if lease.holder is None or _is_held(lease, now) else _write(place, lease, _settled(lease, now))
 
 
 def give_up(heads: Heads, place: str, ticket: str, now: int) -> Decision:
-    """Leave the queue, unless the turn has come at this very moment. Nothing is done for who is in it no more."""
+    """Leave the queue, unless the lease was granted at the same moment. Does nothing if the ticket is not in the
+    queue."""
     before = lease_of(heads(LEASE, place))
     if not is_waiting(before, ticket):
         return []
@@ -90,7 +92,7 @@ def give_up(heads: Heads, place: str, ticket: str, now: int) -> Decision:
 
 
 def lease_of(head: Head[Lease] | None) -> Lease:
-    """The lease as it was written last. After an erasure its tokens go on above all that there ever were."""
+    """Return the lease as last written. After an erasure, new fencing tokens continue above all earlier ones."""
     if head is None:
         return Lease("released", 0)
     return Lease("released", head.version) if head.value is None else head.value
@@ -102,7 +104,7 @@ def is_waiting(lease: Lease, ticket: str) -> bool:
 
 def lease_held(place: str, lease: Lease, more: str = "") -> LeaseHeld:
     expires_at = None if lease.expires_at is None else format_microseconds(lease.expires_at)
-    # Where nobody holds it now, others had it for all of the wait.
+    # If nobody holds the lease now, other agents held it during the whole wait.
     held = "was held by others" if lease.holder is None else f"is held by {lease.holder!r} until {expires_at}"
     return LeaseHeld(
         f"{_named(place)} {held}{more}",
@@ -133,7 +135,7 @@ def _is_held(lease: Lease, now: int) -> bool:
 
 
 def _settled(lease: Lease, now: int, asking: str | None = None) -> Lease:
-    """What has become of it by now. Who has waited long enough is passed over, unless it is asking at this moment."""
+    """Return the state of a lease at a time. Waiters past their deadline are skipped, except the ticket `asking`."""
     waiters = _present(lease, now, asking)
     return replace(lease, waiters=waiters) if _is_held(lease, now) else _handed_over(lease, waiters, now, "expired")
 
@@ -154,7 +156,7 @@ def _granted(last_token: int, waiter: Waiter, waiters: list[list[Any]], now: int
 
 
 def _queued(before: Lease, lease: Lease, waiters: list[list[Any]]) -> Lease:
-    """Another queue; a hand-over that was due has been done in the same step, and is what is told."""
+    """Return the lease with another queue. If the step also granted the lease, the grant is what it announces."""
     change = "awaited" if lease.token == before.token else "acquired"
     return replace(lease, change=change, waiters=waiters)
 

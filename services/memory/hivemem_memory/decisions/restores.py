@@ -1,10 +1,10 @@
-"""Restoring: an older version's content, or that of the memory before its deletion, as the newest version."""
+"""The rule for restoring an older version, or the content from before a deletion, as the newest version."""
 
 from hivemem_contracts.errors import InvalidRequest, NotFound
 from hivemem_contracts.memory.requests import RestoreMemory
-from hivemem_memory.decisions.leasing import require_claim
-from hivemem_memory.decisions.standing import (
-    Standing,
+from hivemem_memory.decisions.leases import require_claim
+from hivemem_memory.decisions.preconditions import (
+    CurrentHead,
     erased_at,
     expect,
     living,
@@ -17,13 +17,14 @@ from hivemem_runtime.ledger.port import Heads, Record
 
 def restore_memory(
     heads: Heads,
-    head: Standing,
+    head: CurrentHead,
     command: RestoreMemory,
     wanted: Record[MemoryRecord] | None,
     published_at: int | None,
     now: int,
 ) -> MemoryRecord:
-    """`wanted` is the version that the command names, as it was read before; None if it was not there."""
+    """Restore a memory. `wanted` is the version that the command names, read before the decision; None if it does
+    not exist."""
     namespace, key = command.namespace, command.key
     if command.lease is not None:
         require_claim(heads, command.lease, namespace, key, now)
@@ -57,7 +58,8 @@ def _version_not_found(command: RestoreMemory, what: str) -> NotFound:
 
 
 def _again(past: MemoryHead | MemoryRecord, created_at: int, now: int) -> MemoryRecord:
-    """The same content once more. It would end at once if it kept a time of expiry that has passed meanwhile."""
+    """Return a version with the same content. An expiry time in the past is dropped, or the memory would expire at
+    once."""
     expires_at = past.expires_at
     record = MemoryRecord(
         "restore",

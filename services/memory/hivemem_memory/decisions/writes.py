@@ -1,4 +1,4 @@
-"""Putting, patching and deleting: each is one record on top of the head that is there now."""
+"""The rules for putting, patching and deleting a memory. Each appends one record to the current head."""
 
 from datetime import datetime
 from typing import Any, Final, cast
@@ -11,19 +11,19 @@ from hivemem_contracts.limits import MEMORY_VALUE_BYTES
 from hivemem_contracts.memory.models import Source
 from hivemem_contracts.memory.requests import DeleteMemory, PatchMemory, PutMemory
 from hivemem_contracts.sizes import check_size
-from hivemem_memory.decisions.leasing import require_claim
-from hivemem_memory.decisions.standing import Standing, expect, living, require_living, require_unfenced
+from hivemem_memory.decisions.leases import require_claim
+from hivemem_memory.decisions.preconditions import CurrentHead, expect, living, require_living, require_unfenced
 from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, digest_of
 from hivemem_runtime.ledger.port import Heads
 
 _BLANK: Final = MemoryHead(0, "", None, "semantic", {}, "", "", 0, "", 0)
-"""What a new memory has where its first put says nothing."""
+"""The defaults for fields that the first put leaves out."""
 
 
 def put_memory(
-    heads: Heads, head: Standing, command: PutMemory, agent: str, published_at: int | None, now: int
+    heads: Heads, head: CurrentHead, command: PutMemory, agent: str, published_at: int | None, now: int
 ) -> MemoryRecord:
-    """The value anew; what is left out stays as it was, while the memory lives."""
+    """Put a value. Fields that the command leaves out keep their value while the memory lives."""
     namespace, key = command.namespace, command.key
     if command.lease is not None:
         require_claim(heads, command.lease, namespace, key, now)
@@ -74,7 +74,7 @@ def require_times(record: MemoryRecord, now: int) -> None:
 
 
 def patch_memory(
-    heads: Heads, head: Standing, command: PatchMemory, published_at: int | None, now: int
+    heads: Heads, head: CurrentHead, command: PatchMemory, published_at: int | None, now: int
 ) -> MemoryRecord:
     namespace, key = command.namespace, command.key
     if command.lease is not None:
@@ -88,7 +88,7 @@ def patch_memory(
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7396: `null` removes a field, an object is merged, anything else replaces what was there."""
+    """Apply an RFC 7396 merge patch: null removes a field, objects are merged, other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged: dict[str, Any] = dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}
@@ -101,9 +101,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def delete_memory(
-    heads: Heads, head: Standing, command: DeleteMemory, published_at: int | None, now: int
+    heads: Heads, head: CurrentHead, command: DeleteMemory, published_at: int | None, now: int
 ) -> MemoryRecord:
-    """A version like any other, without a value."""
+    """Delete a memory by a version without a value."""
     namespace, key = command.namespace, command.key
     if command.lease is not None:
         require_claim(heads, command.lease, namespace, key, now)
@@ -114,12 +114,12 @@ def delete_memory(
 
 
 def deletion(memory: MemoryHead, operation: str) -> MemoryRecord:
-    """The version that ends a memory, whoever ends it."""
+    """Return the version that ends a memory, by request, by expiry or with its session."""
     return _next(operation, memory, None, deleted=True)
 
 
 def _next(operation: str, memory: MemoryHead, value: Any, *, deleted: bool = False) -> MemoryRecord:
-    """One more version of the same life: all but its value stays."""
+    """Return the next version with another value. All other fields stay the same."""
     record = MemoryRecord(
         operation,
         value,

@@ -1,4 +1,4 @@
-"""The audit: refusals and exports that go into the chain before they are answered, and reading it."""
+"""The audit trail: it records refusals and exports before they are answered, and serves the audit operations."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from hivemem_contracts.identifiers import (
 from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.memory import operations, replies, requests
 from hivemem_contracts.subjects import encode_token
-from hivemem_memory.decisions.auditing import SKEW_MICROSECONDS, Refusal, refuse
-from hivemem_memory.decisions.erasing import behind
-from hivemem_memory.endpoints.links import linked_versions, read_mark
-from hivemem_memory.endpoints.unlinked import DUE
-from hivemem_memory.endpoints.verifying import Verification
+from hivemem_memory.decisions.audit_chain import SKEW_MICROSECONDS, Refusal, link_refusals
+from hivemem_memory.decisions.erasures import behind
+from hivemem_memory.endpoints.chain_links import linked_versions, read_mark
+from hivemem_memory.endpoints.chain_verification import ChainVerification
+from hivemem_memory.endpoints.unlinked_memories import DUE
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.background import Background
@@ -38,33 +38,34 @@ from hivemem_runtime.service import Call, Service
 
 REACTION: Final = "audit"
 LOOKED_AT: Final = 5_000
-"""Links that one request looks at; then its page ends, however few of them it wanted."""
+"""The maximum number of links that one request reads, even if few of them match."""
 STEP: Final = 500
 CATCH_UP_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 0.02
 NEWEST: Final = 5
 RECENT: Final = 200
-"""How many of a tenant's newest memories are looked up in the chain: always, and when the fleet's list of unannounced
-keys is longer than one read."""
+"""The number of newest memories per tenant that are looked up in the chain when the list of unannounced keys is
+longer than one read; otherwise `NEWEST`."""
 
 _NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Namespace)
 _ID: Final[TypeAdapter[str]] = TypeAdapter(Id)
 
 
-class Announcing(Protocol):
+class Announcements(Protocol):
     async def caught_up(self) -> None: ...
 
 
-def bind(service: Service, trail: "Trail") -> None:
+def bind(service: Service, trail: "AuditTrail") -> None:
     service.on_refused(trail.refused)
     service.handler(operations.AUDIT, trail.audit)
     service.handler(operations.AUDIT_VERIFY, trail.verify)
 
 
-class Trail(Background):
-    """A tenant's chain as the operations see it. What was done comes into it from the feed, by a reaction."""
+class AuditTrail(Background):
+    """A tenant's audit chain as the operations use it. Links of successful writes come from the feed, through a
+    reaction."""
 
-    def __init__(self, ledger: Ledger, announcer: Announcing) -> None:
+    def __init__(self, ledger: Ledger, announcer: Announcements) -> None:
         self._ledger = ledger
         self._announcer = announcer
         self._feed: FeedReading | None = None
@@ -82,12 +83,13 @@ class Trail(Background):
         return self._feed
 
     async def refused(self, call: Call, error: HiveError) -> None:
-        """Return once the chain has the refusal. The same call refused again for the same reason is one link."""
+        """Record a refused call in the chain before it is answered. A retry refused for the same reason adds no
+        second link."""
         namespace, key = _named(call.body)
         await self._append(call, [_refusal(call, namespace, key, error.name)])
 
     async def refused_parts(self, call: Call, parts: Sequence[BaseModel], results: Sequence[Any]) -> None:
-        """Return once the chain has a link for each part of a call that was refused: a result that is a `HiveError`."""
+        """Record each refused part of a call in the chain: a result that is a `HiveError`."""
         refusals = [
             _refusal(call, *_named(part), result.name)
             for part, result in zip(parts, results, strict=True)
@@ -97,30 +99,33 @@ class Trail(Background):
             await self._append(call, refusals)
 
     async def exported(self, call: Call, prefix: str) -> None:
-        """Nothing is handed out in bulk that the chain does not have."""
+        """Record an export in the chain before its first page is answered."""
         await self._append(call, [_refusal(call, prefix, None, None)])
 
     async def _append(self, call: Call, refusals: Sequence[Refusal]) -> None:
         said = [f"{refusal.namespace}|{refusal.key}|{refusal.error}" for refusal in refusals]
         request_id = RequestId(derived_id("refused", call.request_name, *said))
-        write = call.step(CHAIN, CHAIN_ID, lambda heads, now: refuse(heads, refusals, now), request_id=request_id)
-        # The message id may be what is refused, for its length.
+        write = call.step(
+            CHAIN, CHAIN_ID, lambda heads, now: link_refusals(heads, refusals, now), request_id=request_id
+        )
+        # The message id is cut because it may be too long, which is then the reason for the refusal.
         await self._ledger.commit(replace(write, cause=call.message_id[:ID_CHARACTERS]))
 
     async def audit(self, call: Call, body: requests.ReadAudit) -> bytes:
         if body.key is not None and body.namespace is None:
-            raise InvalidRequest("key: it is a key of a namespace, and none is given", field="key")
+            raise InvalidRequest("key: a key needs a namespace", field="key")
         tenant = call.sender.tenant
         behind = await self.behind(tenant)
         asked = (body.namespace, body.key, body.actor, body.operation, str(body.since), str(body.until))
         bookmark = Bookmark("audit", *asked)
         before: int | None = bookmark.find(body.cursor, int)[0] if body.cursor is not None else None
         lines = Lines(body.limit)
-        more = await self._page(tenant, Wanted(body), lines, before)
+        more = await self._page(tenant, AuditFilter(body), lines, before)
         return lines.answer(None if more is None else bookmark.put(more), behind=behind)
 
-    async def _page(self, tenant: str, wanted: "Wanted", lines: Lines, before: int | None) -> int | None:
-        """Links from `before` down. Answers where the next page begins, None where there is none."""
+    async def _page(self, tenant: str, wanted: "AuditFilter", lines: Lines, before: int | None) -> int | None:
+        """Add matching links below position `before`, newest first. Returns where the next page begins, or None at
+        the end."""
         after = 0
         if wanted.since is not None:
             after = await self._ledger.version_at(CHAIN, tenant, CHAIN_ID, wanted.since - SKEW_MICROSECONDS)
@@ -153,20 +158,20 @@ class Trail(Background):
 
         async def current() -> bool:
             await self._announcer.caught_up()
-            return await self._takes_up(tenant, asyncio.get_running_loop().time() + CATCH_UP_SECONDS)
+            return await self._catches_up(tenant, asyncio.get_running_loop().time() + CATCH_UP_SECONDS)
 
-        return await Verification(self._ledger, tenant, current).run(body.cursor)
+        return await ChainVerification(self._ledger, tenant, current).run(body.cursor)
 
     async def behind(self, tenant: str) -> int:
         """Return how many changes are not in the chain yet, after waiting up to a second for the tenant's.
 
-        0 means that every write that was acknowledged before this call has its link, whichever worker committed it.
+        0 means that every write acknowledged before this call has its link, whichever worker committed it.
         """
         await self._announcer.caught_up()
         unlinked, complete = await self._acknowledged(tenant)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CATCH_UP_SECONDS
-        current = await self._takes_up(tenant, deadline) and complete
+        current = await self._catches_up(tenant, deadline) and complete
         while True:
             linked = await linked_versions(self._ledger, tenant, unlinked)
             unlinked = {place: version for place, version in unlinked.items() if linked[place] < version}
@@ -176,14 +181,14 @@ class Trail(Background):
                 return max(len(unlinked), await self._waiting())
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _takes_up(self, tenant: str, deadline: float) -> bool:
+    async def _catches_up(self, tenant: str, deadline: float) -> bool:
         """Return whether the chain has every change of the tenant on the feed, waiting until a deadline."""
         state = await self.feed.state()
         last = await self.feed.last(f"hive.chg.{encode_token(tenant)}.{MEMORY.name}.>")
         while True:
             mark = await read_mark(self._ledger, tenant)
             if mark.through(state.identity) >= (0 if last is None else last.sequence):
-                # A chain that is ahead of the feed has linked messages that the feed lost since.
+                # A chain ahead of the feed has linked messages that the feed has lost since.
                 now = await self.feed.state()
                 return mark.through(now.identity) <= now.last_sequence
             if asyncio.get_running_loop().time() >= deadline:
@@ -191,8 +196,8 @@ class Trail(Background):
             await asyncio.sleep(POLL_SECONDS)
 
     async def _acknowledged(self, tenant: str) -> tuple[dict[str, int], bool]:
-        """Return places and versions whose links may be missing: memories that no worker has announced, and the newest
-        ones, whose messages the feed may have lost. False if more may be due than one call looks up."""
+        """Return places and versions whose links may be missing: unannounced memories, and the newest ones, whose
+        messages the feed may have lost. False if there may be more than one call looks up."""
         due = await self._ledger.due(older_than=now_microseconds() + SKEW_MICROSECONDS, limit=DUE)
         versions = {each.id: each.version for each in due if (each.entity, each.tenant) == (MEMORY.name, tenant)}
         low, limit = (due[-1].at, RECENT) if len(due) == DUE else (None, NEWEST)
@@ -206,15 +211,15 @@ class Trail(Background):
         return versions, len(due) < DUE or page.cursor is None
 
     async def _waiting(self) -> int:
-        """Return the lag of the whole fleet, because the feed is taken up in its order; at least 1."""
+        """Return the lag of the whole fleet, because the feed is processed in order; at least 1."""
         try:
             return max(1, await self.feed.waiting(self._consumer))
         except Unavailable:
             return 1
 
 
-class Wanted:
-    """What a request asks of the links, by the tag that finds the fewest."""
+class AuditFilter:
+    """The filter of an audit request. `tag` is the index that matches the fewest links."""
 
     def __init__(self, body: requests.ReadAudit) -> None:
         self._body = body
@@ -243,12 +248,12 @@ class Wanted:
             return False
         if body.operation is not None and link.operation != body.operation:
             return False
-        # A key was found by its place.
+        # The tag has already matched the key.
         return body.namespace is None or (link.namespace is not None and covers(body.namespace, link.namespace))
 
 
 def entry(link: Link) -> dict[str, Any]:
-    """A link as it travels."""
+    """Return the wire format of a link."""
     return {
         "position": link.position,
         "at": format_microseconds(link.at),
@@ -271,7 +276,7 @@ def _refusal(call: Call, namespace: str | None, key: str | None, error: str | No
 
 
 def _named(body: BaseModel | bytes) -> tuple[str | None, str | None]:
-    """The namespace and the key that a body names, as far as they are any."""
+    """Return the namespace and the key in a request, each None if it is absent or invalid."""
     if isinstance(body, BaseModel):
         return getattr(body, "namespace", None), getattr(body, "key", None)
     fields = _object(body)

@@ -1,32 +1,33 @@
-"""Reading a tenant's chain: its position on the feed, and the last linked version of single memories."""
+"""Reads of a tenant's chain: its position on the feed, and the last linked version of a memory."""
 
 import asyncio
 import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from hivemem_memory.decisions.auditing import Mark, mark_of
-from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, TAKEN_UP, Link
+from hivemem_memory.decisions.audit_chain import FeedMark, feed_mark
+from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, FEED_POSITION, Link
 from hivemem_runtime.ledger.port import Ledger
 
 PLACES_AT_ONCE: Final = 100
 FIRST_LINKS: Final = 4
 LINKS_AT_ONCE: Final = 100
-"""Usually the last link of a place is one of a version; where it is a refusal, more links are read at a time."""
+"""The number of links in each later read. The last link of a place usually names a version; after refusals more
+links are read."""
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, zlib.error)
-"""The errors of decoding a body that somebody has edited."""
+"""The errors of decoding a body that was edited by hand."""
 
 
 def tells(link: Link) -> bool:
-    """Return whether a link is of a version of a memory."""
+    """Return whether a link names a version of a memory."""
     return link.outcome == "done" and link.to_version is not None
 
 
-async def read_mark(ledger: Ledger, tenant: str) -> Mark:
-    """Raises one of `UNREADABLE` if the chain's head was edited by hand."""
+async def read_mark(ledger: Ledger, tenant: str) -> FeedMark:
+    """Return the chain's position on the feed. Raises one of `UNREADABLE` if the chain's head was edited by hand."""
     chain = await ledger.head(CHAIN, tenant, CHAIN_ID)
-    return mark_of(chain, await ledger.head(TAKEN_UP, tenant, CHAIN_ID))
+    return feed_mark(chain, await ledger.head(FEED_POSITION, tenant, CHAIN_ID))
 
 
 async def linked_versions(ledger: Ledger, tenant: str, places: Iterable[str]) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""Erasing: the receipt first, then every key that it means, in slices; whoever finds it unfinished goes on."""
+"""Erasures. The receipt is committed first, then the keys are erased in slices. Any worker can resume an abandoned
+erasure."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from hivemem_contracts.errors import HiveError, RevisionConflict, Unavailable
 from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.memory import operations, requests
 from hivemem_contracts.memory.models import Confirmation, ErasureReceipt
-from hivemem_memory.decisions.erasing import (
-    Order,
+from hivemem_memory.decisions.erasures import (
+    ErasureOrder,
     begin_erasure,
     behind,
     confirm_erasure,
@@ -34,22 +35,22 @@ from hivemem_runtime.service import Call, Service
 log = structlog.get_logger("hivemem.memory")
 
 SLICE: Final = 100
-"""Keys erased at once, and counted in one step."""
+"""The number of keys that are counted and erased in one step."""
 PATIENCE_SECONDS: Final = 2.0
-"""How long a request waits for its erasure."""
+"""How long a request waits for its erasure to finish."""
 POLL_SECONDS: Final = 0.05
 ABANDONED_MICROSECONDS: Final = 10_000_000
-"""An erasure that did not get on for so long is nobody's."""
+"""An erasure without progress for this long is abandoned."""
 SKEW_MICROSECONDS: Final = 1_000_000
-"""How far the clocks of two workers are apart at most."""
+"""The maximum clock skew between two workers."""
 
 
-class Announcing(Announcements, Protocol):
+class ErasureAnnouncements(Announcements, Protocol):
     async def caught_up(self) -> None: ...
 
 
-class Key(NamedTuple):
-    """A memory that is about to be erased: the first of its versions that there is, and the newest."""
+class ErasableMemory(NamedTuple):
+    """A memory that is about to be erased, with its first existing version and its newest one."""
 
     place: str
     first: int
@@ -74,8 +75,8 @@ def answer_confirm(call: Call, body: requests.ConfirmErasure, outcome: Outcome) 
     return receipt_of(body.receipt, outcome.record)
 
 
-class Work(NamedTuple):
-    """Whose keys are erased, in whose name, and the latest beginning of what is meant; None: all that is there."""
+class ErasureScope(NamedTuple):
+    """The tenant and actor of an erasure. `latest` limits it to memories created by then; None covers all."""
 
     tenant: str
     actor: str
@@ -84,9 +85,9 @@ class Work(NamedTuple):
 
 
 class Eraser(Background):
-    """Carries erasures out. One that a worker left in the middle is another's to finish."""
+    """Carries out erasures, and resumes erasures that another worker abandoned."""
 
-    def __init__(self, ledger: Ledger, announcer: Announcing) -> None:
+    def __init__(self, ledger: Ledger, announcer: ErasureAnnouncements) -> None:
         self._ledger = ledger
         self._announcer = announcer
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -98,11 +99,11 @@ class Eraser(Background):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def erase(self, call: Call, body: requests.EraseMemories) -> ErasureReceipt:
-        """A receipt that says how far it is by now. A durable command is done once the erasure is, and not before:
-        what its agent published behind it must not be taken for what was there."""
+        """Begin an erasure and return its receipt. A durable command completes only with the erasure, so that the
+        agent's next commands are not erased."""
         sender = call.sender
         receipt = receipt_id(sender.tenant, sender.agent, call.message_id)
-        order = Order((body.namespace,), body.key, sender.agent, call.message_id, call.published_at)
+        order = ErasureOrder((body.namespace,), body.key, sender.agent, call.message_id, call.published_at)
         begun = await self._ledger.commit(
             call.write(ERASURE, receipt, lambda heads, now: begin_erasure(heads, receipt, order, now))
         )
@@ -117,20 +118,21 @@ class Eraser(Background):
         return receipt_of(body.receipt, await self._read(call.sender.tenant, body.receipt))
 
     async def erase_session(self, tenant: str, session_id: str, actor: str, cause: str | None, at: int) -> None:
-        """All that belonged to a session which was deleted at a moment; returns when it is done."""
+        """Erase everything that belonged to a deleted session, and return when it is done."""
         namespaces = (f"session:{session_id}", f"temp:{session_id}")
         latest = at + SKEW_MICROSECONDS
-        if cause is None or not await self._begin(tenant, Order(namespaces, None, actor, cause, at)):
+        if cause is None or not await self._begin(tenant, ErasureOrder(namespaces, None, actor, cause, at)):
             for low, high in sorted(map(below, namespaces)):
-                await self._erase_range(Work(tenant, actor, cause, latest), low, high)
+                await self._erase_range(ErasureScope(tenant, actor, cause, latest), low, high)
             return
         receipt = receipt_id(tenant, actor, cause)
         self._carry_out(tenant, receipt, latest)
         while (await self._wait(tenant, receipt)).status == "running":
-            log.info("erasing what belonged to a session", session_id=session_id, receipt=receipt)
+            log.info("erasure of a session is running", session_id=session_id, receipt=receipt)
 
-    async def _begin(self, tenant: str, order: Order) -> bool:
-        """False where there is nothing to erase, or where its receipt is another's already."""
+    async def _begin(self, tenant: str, order: ErasureOrder) -> bool:
+        """Begin the erasure of a session. Returns False if there is nothing to erase, or another request has the
+        receipt."""
         for low, high in map(below, order.namespaces):
             page = await self._ledger.covered(MEMORY, tenant, "current", equals={}, low=low, high=high, limit=1)
             if page.items:
@@ -138,7 +140,7 @@ class Eraser(Background):
         else:
             return False
         receipt = receipt_id(tenant, order.actor, order.cause)
-        work = Work(tenant, order.actor, order.cause, None)
+        work = ErasureScope(tenant, order.actor, order.cause, None)
         try:
             await self._commit(work, receipt, lambda heads, now: begin_erasure(heads, receipt, order, now))
         except HiveError as error:
@@ -148,19 +150,19 @@ class Eraser(Background):
         return True
 
     def resume(self, tenant: str, receipt: str, head: Head[Erasure]) -> None:
-        """Go on with one that nobody seems to be at. What has been written anew since it was asked for is spared."""
+        """Resume an abandoned erasure. Memories written after the erasure was requested are spared."""
         if head.value is not None and head.value.status == "running" and _abandoned(head):
             self._carry_out(tenant, receipt, head.value.requested_at + SKEW_MICROSECONDS)
 
     async def forget(self, entity: AnyEntity, tenant: str, id: str) -> None:
-        """Remove what is not a memory, and kept no longer."""
+        """Remove an entity that is not a memory and whose retention has ended."""
         await erase_announced(self._ledger, self._announcer, entity, tenant, id, actor=SYSTEM, cause=None)
 
     async def _read(self, tenant: str, receipt: str) -> Erasure:
         return find_erasure(await self._ledger.head(ERASURE, tenant, receipt), receipt)
 
     async def _wait(self, tenant: str, receipt: str) -> Erasure:
-        """For a while, until it is done. Raises what keeps this worker from it."""
+        """Wait a limited time for an erasure to finish. Raises the error of this worker's own task."""
         loop = asyncio.get_running_loop()
         until = loop.time() + PATIENCE_SECONDS
         while True:
@@ -188,28 +190,30 @@ class Eraser(Background):
             del self._tasks[key]
             error = None if task.cancelled() else task.exception()
             if error is not None:
-                log.warning("an erasure is left for later", receipt=receipt, error=str(error))
+                log.warning("erasure postponed", receipt=receipt, error=str(error))
 
         task.add_done_callback(ended)
 
     async def _run(self, tenant: str, receipt: str, latest: int | None) -> None:
         erasure = await self._read(tenant, receipt)
-        work = Work(tenant, erasure.requested_by, erasure.cause, latest)
+        work = ErasureScope(tenant, erasure.requested_by, erasure.cause, latest)
         reached = erasure.reached
         try:
             for low, high in ranges_of(erasure):
                 if reached is not None and reached >= low:
-                    # Whoever was at it before counted this, and may not have erased it all.
+                    # The previous worker counted this range, but may not have erased all of it.
                     await self._erase_range(work, low, min(high, behind(reached)))
                     low = behind(reached)
                 reached = await self._count_and_erase(work, receipt, low, high, reached)
             await self._announcer.caught_up()
             await self._commit(work, receipt, lambda heads, now: finish_erasure(heads, receipt, reached, now))
         except RevisionConflict:
-            log.info("an erasure is carried out by another worker", receipt=receipt)
+            log.info("another worker carries out an erasure", receipt=receipt)
 
-    async def _count_and_erase(self, work: Work, receipt: str, low: str, high: str, reached: str | None) -> str | None:
-        """Answers how far all is counted then."""
+    async def _count_and_erase(
+        self, work: ErasureScope, receipt: str, low: str, high: str, reached: str | None
+    ) -> str | None:
+        """Count and erase a range in slices, and return the last counted place."""
         while low < high:
             keys, last = await self._slice(work, low, high)
             if last is None:
@@ -219,7 +223,7 @@ class Eraser(Background):
             reached, low = last, behind(last)
         return reached
 
-    async def _erase_range(self, work: Work, low: str, high: str) -> None:
+    async def _erase_range(self, work: ErasureScope, low: str, high: str) -> None:
         while low < high:
             keys, last = await self._slice(work, low, high)
             if last is None:
@@ -227,27 +231,27 @@ class Eraser(Background):
             await self._erase_keys(work, keys)
             low = behind(last)
 
-    async def _slice(self, work: Work, low: str, high: str) -> tuple[list[Key], str | None]:
-        """The next keys of a range, and the last place that was looked at; None at its end."""
+    async def _slice(self, work: ErasureScope, low: str, high: str) -> tuple[list[ErasableMemory], str | None]:
+        """Return the next keys of a range and the last place that was read; None at the end of the range."""
         page = await self._ledger.covered(MEMORY, work.tenant, "current", equals={}, low=low, high=high, limit=SLICE)
         if not page.items:
             return [], None
         keys = await asyncio.gather(*(self._key(work, found) for found in page.items))
         return [key for key in keys if key is not None], page.items[-1].id
 
-    async def _key(self, work: Work, found: Covered) -> Key | None:
-        """None for one that began later than what is meant."""
+    async def _key(self, work: ErasureScope, found: Covered) -> ErasableMemory | None:
+        """Return a memory to erase, or None for one created after `latest`."""
         first = await self._ledger.history(MEMORY, work.tenant, found.id, limit=1)
         if not first or (work.latest is not None and first[0].stamp.at > work.latest):
             return None
-        return Key(found.id, first[0].stamp.version, int(found.values["version"] or 0))
+        return ErasableMemory(found.id, first[0].stamp.version, int(found.values["version"] or 0))
 
-    async def _erase_keys(self, work: Work, keys: Sequence[Key]) -> None:
+    async def _erase_keys(self, work: ErasureScope, keys: Sequence[ErasableMemory]) -> None:
         await asyncio.gather(*(self._erase_key(work, key) for key in keys))
 
-    async def _erase_key(self, work: Work, key: Key) -> None:
-        """Whatever version it has by then, as long as it is the same life: another worker may have erased it already,
-        and an agent written anew, while this one was held up."""
+    async def _erase_key(self, work: ErasureScope, key: ErasableMemory) -> None:
+        """Erase a memory, whatever its version is by then. If its first version changed, another worker has erased
+        it and an agent has written a new memory, which is spared."""
         erase = partial(erase_announced, self._ledger, self._announcer, MEMORY, work.tenant, key.place)
         newest = key.newest
         for _ in range(TRIES):
@@ -260,13 +264,13 @@ class Eraser(Background):
             first = await self._ledger.history(MEMORY, work.tenant, key.place, limit=1)
             if not first or first[0].stamp.version != key.first:
                 return
-        raise Unavailable("a memory is written to all the time", retry_after_ms=500)
+        raise Unavailable("too many concurrent writes to a memory", retry_after_ms=500)
 
-    async def _commit(self, work: Work, receipt: str, decide: Decide) -> Outcome:
+    async def _commit(self, work: ErasureScope, receipt: str, decide: Decide) -> Outcome:
         return await self._ledger.commit(system_write(work.tenant, ERASURE, receipt, decide, actor=work.actor))
 
 
-def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[Key]) -> Decide:
+def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[ErasableMemory]) -> Decide:
     versions = sum(key.versions for key in keys)
     return lambda heads, now: count_erased(heads, receipt, reached, further, len(keys), versions)
 

@@ -1,4 +1,4 @@
-"""Taking memories out of the hive and bringing them in again, as lines that say all there is to say of one."""
+"""The operations `export` and `import`. Each line holds one memory with its origin."""
 
 from functools import partial
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import format_microseconds
 from hivemem_contracts.memory import operations, replies, requests
-from hivemem_memory.decisions.batches import Batch, Done, Staged
-from hivemem_memory.decisions.copying import import_memory, past_of
-from hivemem_memory.decisions.standing import fences_of, require_unfenced
-from hivemem_memory.endpoints.auditing import Trail
+from hivemem_memory.decisions.batches import Batch, PartResult, StagedMemories
+from hivemem_memory.decisions.copies import import_memory, past_of
+from hivemem_memory.decisions.preconditions import fences_of, require_unfenced
+from hivemem_memory.endpoints.audit_trail import AuditTrail
 from hivemem_memory.endpoints.batches import commit_batch
-from hivemem_memory.endpoints.past import PastPage
-from hivemem_memory.endpoints.rendering import memory_fields
+from hivemem_memory.endpoints.snapshots import SnapshotPage
+from hivemem_memory.endpoints.wire_format import memory_fields
 from hivemem_memory.entities.memories import MemoryHead, require_announceable
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger
@@ -34,16 +34,16 @@ _CONTENT = (
 
 
 def line_of(place: str, memory: MemoryHead) -> dict[str, Any]:
-    """An `ImportedMemory` as it travels: what a memory says, and as its past its own."""
+    """Return the wire format of an `ImportedMemory`: the content of a memory, with that memory as the origin."""
     fields = memory_fields(place, memory)
     line = {name: fields[name] for name in _CONTENT}
     line["copied_from"] = past_of(place, memory)
     return line
 
 
-async def export(ledger: Ledger, trail: Trail, call: Call, body: requests.ExportMemories) -> bytes:
-    """Who takes so much out at once is put on record before the first of it leaves."""
-    page = PastPage(ledger, call, "export", body.prefix)
+async def export(ledger: Ledger, trail: AuditTrail, call: Call, body: requests.ExportMemories) -> bytes:
+    """Export a page. The export is recorded in the audit before the first page."""
+    page = SnapshotPage(ledger, call, "export", body.prefix)
     lines = Lines(body.limit, await page.begin(body.as_of, body.cursor))
     if body.cursor is None:
         await trail.exported(call, body.prefix)
@@ -52,13 +52,13 @@ async def export(ledger: Ledger, trail: Trail, call: Call, body: requests.Export
 
 
 async def import_memories(
-    ledger: Ledger, trail: Trail, call: Call, body: requests.ImportMemories
+    ledger: Ledger, trail: AuditTrail, call: Call, body: requests.ImportMemories
 ) -> replies.MemoriesImported:
     items = body.items
     places = [place_of(item.namespace, item.key) for item in items]
     tenant, agent, published_at = call.sender.tenant, call.sender.agent, call.published_at
 
-    def do_part(staged: Staged, number: int) -> Done:
+    def do_part(staged: StagedMemories, number: int) -> PartResult:
         item, place = items[number], places[number]
         require_announceable(tenant, item.namespace, item.key)
         require_unfenced(staged.heads, item.namespace, item.key, published_at)
@@ -78,7 +78,7 @@ async def import_memories(
     )
 
 
-def _outcome(item: requests.ImportedMemory, result: Done | HiveError) -> replies.ImportOutcome:
+def _outcome(item: requests.ImportedMemory, result: PartResult | HiveError) -> replies.ImportOutcome:
     if isinstance(result, HiveError):
         return replies.ImportOutcome.model_construct(
             namespace=item.namespace, key=item.key, outcome="refused", **result.body()
@@ -89,6 +89,6 @@ def _outcome(item: requests.ImportedMemory, result: Done | HiveError) -> replies
     )
 
 
-def bind(service: Service, trail: Trail) -> None:
+def bind(service: Service, trail: AuditTrail) -> None:
     service.handler(operations.EXPORT, partial(export, service.ledger, trail))
     service.handler(operations.IMPORT, partial(import_memories, service.ledger, trail))

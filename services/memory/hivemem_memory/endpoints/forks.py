@@ -1,4 +1,4 @@
-"""Forking a namespace: what lived in it at a moment is copied to another place, slice by slice."""
+"""Forks of a namespace: the memories that lived at a moment are copied to another namespace in slices."""
 
 import asyncio
 from typing import Final
@@ -9,9 +9,9 @@ from hivemem_contracts.errors import AlreadyExists, HiveError, InvalidRequest, T
 from hivemem_contracts.identifiers import covers, microseconds_from_time, time_from_microseconds
 from hivemem_contracts.limits import ID_CHARACTERS
 from hivemem_contracts.memory import replies, requests
-from hivemem_memory.decisions.copying import Copy, Progress, copy_slice, progress_of, reads_of
-from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.past import bounds_after, lived_at, read_past, settled
+from hivemem_memory.decisions.copies import ForkProgress, MemoryCopy, copy_slice, fork_progress, reads_of
+from hivemem_memory.decisions.preconditions import expired
+from hivemem_memory.endpoints.snapshots import bounds_after, lived_at, read_snapshot, settled_moment
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, require_announceable
 from hivemem_runtime.clock import now_microseconds
@@ -24,16 +24,16 @@ from hivemem_runtime.service import Call
 
 SLICE_ITEMS: Final = 500
 SLICE_BYTES: Final = 2 * 1024 * 1024
-"""How much of a fork is committed at once."""
+"""The maximum size of a slice, which is one commit."""
 _FIRST_ITEMS: Final = 32
 _PLACES_AT_ONCE: Final = 1_000
 
 
-class Forking:
-    """`fork`, on a ledger.
+class Forks:
+    """The operation `fork`.
 
-    How far it is stands beside what it wrote, so that a repeated request goes on where the first one was, and answers
-    the same once all is done.
+    The progress is committed with each slice. A retry continues from it, and returns the same answer once all slices
+    are done.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -41,13 +41,13 @@ class Forking:
 
     async def fork(self, call: Call, body: requests.ForkNamespace) -> replies.NamespaceForked:
         if covers(body.namespace, body.into) or covers(body.into, body.namespace):
-            raise InvalidRequest(f"into: {body.into!r} and {body.namespace!r} lie in one another", field="into")
+            raise InvalidRequest(f"into: {body.into!r} and {body.namespace!r} overlap", field="into")
         known = await self._ledger.head(ANSWER, call.sender.tenant, call.request_name)
         if known is None or known.value is None:
             duplicate = False
             progress = await self._begin(call, body)
         else:
-            progress = progress_of(known.value)
+            progress = fork_progress(known.value)
             duplicate = progress.done
             digest = None if progress.digest is None else bytes.fromhex(progress.digest)
             require_same_command(digest, call.request_id.digest)
@@ -63,21 +63,21 @@ class Forking:
             duplicate=duplicate,
         )
 
-    async def _begin(self, call: Call, body: requests.ForkNamespace) -> Progress:
+    async def _begin(self, call: Call, body: requests.ForkNamespace) -> ForkProgress:
         asked = None if body.as_of is None else microseconds_from_time(body.as_of)
-        at = await settled(self._ledger, call, asked)
+        at = await settled_moment(self._ledger, call, asked)
         await self._require_nothing(call, body.into)
         await self._require_names(call, body, at)
         digest = None if call.digest is None else call.digest.hex()
-        progress = Progress(body.namespace, body.into, at, digest=digest)
+        progress = ForkProgress(body.namespace, body.into, at, digest=digest)
 
         def decide(heads: Heads, now: int) -> Decision:
             return [Append(ANSWER, call.request_name, progress.answer(now))]
 
-        return progress_of((await self._ledger.commit(call.write(ANSWER, call.request_name, decide))).record)
+        return fork_progress((await self._ledger.commit(call.write(ANSWER, call.request_name, decide))).record)
 
     async def _require_nothing(self, call: Call, into: str) -> None:
-        """Raise `AlreadyExists` where anything lives at or below the target."""
+        """Raise `AlreadyExists` if a memory lives at or below the target."""
         low, high = below(into)
         tenant = call.sender.tenant
         async for heads in pages(
@@ -89,10 +89,10 @@ class Forking:
             for head in heads:
                 if head.value is not None and not expired(head.value, now):
                     namespace, key = namespace_and_key(head.id)
-                    raise AlreadyExists(f"into: {key!r} lives in {namespace!r}", namespace=namespace, key=key)
+                    raise AlreadyExists(f"into: {key!r} already exists in {namespace!r}", namespace=namespace, key=key)
 
     async def _require_names(self, call: Call, body: requests.ForkNamespace, at: int) -> None:
-        """Refuse names that would grow too long, before anything is copied."""
+        """Refuse copies whose names would be too long, before the first slice."""
         tenant, reached = call.sender.tenant, ""
         while True:
             low, high = bounds_after(body.namespace, reached)
@@ -108,8 +108,8 @@ class Forking:
                 return
             await asyncio.sleep(0)
 
-    async def _go_on(self, call: Call, progress: Progress) -> Progress:
-        """Copy the next slice; where another run of the same request has done that, take up what it did."""
+    async def _go_on(self, call: Call, progress: ForkProgress) -> ForkProgress:
+        """Copy the next slice, or return the progress of another attempt that has copied it."""
         copies, reached, more = await self._next_copies(call.sender.tenant, progress)
         after = progress._replace(through=reached, done=not more)
         agent, published_at = call.sender.agent, call.published_at
@@ -120,18 +120,18 @@ class Forking:
         request_id = RequestId(f"{call.request_name}#{progress.slices + 1}", call.digest)
         reads = reads_of(copies, published_at)
         write = call.step(ANSWER, call.request_name, decide, reads, request_id=request_id)
-        return progress_of((await self._ledger.commit(write)).record)
+        return fork_progress((await self._ledger.commit(write)).record)
 
-    async def _next_copies(self, tenant: str, progress: Progress) -> tuple[list[Copy], str, bool]:
-        """The next slice, the last place in it, and whether there may be more behind that."""
-        copies: list[Copy] = []
+    async def _next_copies(self, tenant: str, progress: ForkProgress) -> tuple[list[MemoryCopy], str, bool]:
+        """Return the next slice, its last place, and whether there may be more."""
+        copies: list[MemoryCopy] = []
         reached, more, size = progress.through, True, 0
         average = SLICE_BYTES // _FIRST_ITEMS
         while more and len(copies) < SLICE_ITEMS:
             limit = min(READ_AT_ONCE, SLICE_ITEMS - len(copies), 1 + (SLICE_BYTES - size) // average)
-            stretch = await read_past(self._ledger, tenant, progress.namespace, progress.as_of, reached, limit)
+            stretch = await read_snapshot(self._ledger, tenant, progress.namespace, progress.as_of, reached, limit)
             for place, memory in stretch.entries:
-                copies.append(Copy(place, moved(place, progress.namespace, progress.into), memory))
+                copies.append(MemoryCopy(place, moved(place, progress.namespace, progress.into), memory))
                 size += len(orjson.dumps((memory.value, memory.metadata)))
                 if size >= SLICE_BYTES:
                     return copies, place, True
@@ -141,10 +141,10 @@ class Forking:
 
 
 def _refusal(tenant: str, place: str) -> HiveError | None:
-    """What is wrong with the names that a copy would have."""
+    """Return why the name of a copy is invalid, or None."""
     namespace, key = namespace_and_key(place)
     if len(namespace) > ID_CHARACTERS:
-        return InvalidRequest(f"into: {namespace!r} would have over {ID_CHARACTERS} characters", field="into")
+        return InvalidRequest(f"into: {namespace!r} would exceed {ID_CHARACTERS} characters", field="into")
     try:
         require_announceable(tenant, namespace, key or "")
     except TooLarge as error:

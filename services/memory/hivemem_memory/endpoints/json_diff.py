@@ -1,4 +1,4 @@
-"""What makes one JSON value another one: objects compared key by key, lists item by item, places as JSON pointers."""
+"""The difference between two JSON values. Objects are compared by key, lists by index; paths are JSON pointers."""
 
 from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
@@ -7,17 +7,16 @@ import orjson
 
 
 class Absent:
-    """Stands where there is no value at all, which `null` is not."""
+    """The type of a missing value, which differs from null."""
 
 
 ABSENT: Final = Absent()
-Step = dict[str, Any]
-"""A `Difference` as it travels."""
+DifferenceFields = dict[str, Any]
+"""The wire format of a `Difference`."""
 
 
-def differences(before: object, after: object, path: str = "") -> Iterator[Step]:
-    """The differences, in an order in which they can be made one after the other: what a list loses, it loses from its
-    end, and what it gains, it gains there."""
+def differences(before: object, after: object, path: str = "") -> Iterator[DifferenceFields]:
+    """Yield the differences in an order in which they can be applied. Lists lose and gain items at their end."""
     if before is ABSENT or after is ABSENT:
         if before is not after:
             change = "added" if before is ABSENT else "removed"
@@ -27,7 +26,7 @@ def differences(before: object, after: object, path: str = "") -> Iterator[Step]
     elif _is_list(before) and _is_list(after):
         yield from _of_lists(before, after, path)
     elif type(before) is not type(after) or before != after:
-        # By type, too: to Python `true` is 1 and 1.0, in JSON they are three.
+        # Types are compared too: Python treats true, 1 and 1.0 as equal, JSON does not.
         yield _step(path, "changed", before, after)
 
 
@@ -39,9 +38,9 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
 
 
-def bounded_differences(before: object, after: object, limit: int) -> list[Step] | None:
-    """The differences, or None where they would take more than `limit` bytes; found out without making them all."""
-    found: list[Step] = []
+def bounded_differences(before: object, after: object, limit: int) -> list[DifferenceFields] | None:
+    """Return the differences, or None if they exceed `limit` bytes. It stops at the limit."""
+    found: list[DifferenceFields] = []
     left = limit
     for step in differences(before, after):
         left -= len(orjson.dumps(step)) + 1
@@ -51,7 +50,7 @@ def bounded_differences(before: object, after: object, limit: int) -> list[Step]
     return found
 
 
-def _of_objects(before: dict[str, object], after: dict[str, object], path: str) -> Iterator[Step]:
+def _of_objects(before: dict[str, object], after: dict[str, object], path: str) -> Iterator[DifferenceFields]:
     for key, value in before.items():
         yield from differences(value, after.get(key, ABSENT), f"{path}/{_escaped(key)}")
     for key, value in after.items():
@@ -59,7 +58,7 @@ def _of_objects(before: dict[str, object], after: dict[str, object], path: str) 
             yield _step(f"{path}/{_escaped(key)}", "added", None, value)
 
 
-def _of_lists(before: list[object], after: list[object], path: str) -> Iterator[Step]:
+def _of_lists(before: list[object], after: list[object], path: str) -> Iterator[DifferenceFields]:
     for place, (old, new) in enumerate(zip(before, after, strict=False)):
         yield from differences(old, new, f"{path}/{place}")
     for place in range(len(before) - 1, len(after) - 1, -1):
@@ -69,9 +68,9 @@ def _of_lists(before: list[object], after: list[object], path: str) -> Iterator[
 
 
 def _escaped(key: str) -> str:
-    """A key as a part of a JSON pointer (RFC 6901)."""
+    """Return a key escaped for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
 
 
-def _step(path: str, change: str, before: object, after: object) -> Step:
+def _step(path: str, change: str, before: object, after: object) -> DifferenceFields:
     return {"path": path, "change": change, "before": before, "after": after}

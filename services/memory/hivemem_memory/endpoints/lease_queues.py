@@ -1,4 +1,5 @@
-"""Waiting for a lease, in whichever worker: woken by the feed when somebody got it, by a timer when it ends."""
+"""The queues of agents waiting for a lease. The feed wakes a waiter when the lease changes, and a timer when it
+expires."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_contracts.subjects import change_subject
-from hivemem_memory.decisions.leasing import end_lease, give_up, lease_of
+from hivemem_memory.decisions.leases import end_lease, give_up, lease_of
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_memory.entities.memories import memory_address
 from hivemem_runtime.background import Background
@@ -22,22 +23,23 @@ _SOONEST_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class LeasePlace:
-    """Where a lease stands: in the ledger, and on the feed."""
+class LeaseAddress:
+    """The key of a lease in the ledger, and the subject of its changes."""
 
     tenant: str
     id: str
     subject: str
 
     @classmethod
-    def of(cls, tenant: str, namespace: str, key: str | None) -> "LeasePlace":
-        """Raises `TooLarge` where its changes would have too long a subject."""
+    def of(cls, tenant: str, namespace: str, key: str | None) -> "LeaseAddress":
+        """Return the address of a lease. Raises `TooLarge` if its changes would exceed the subject limit."""
         return cls(tenant, place_of(namespace, key), change_subject(tenant, LEASE.name, memory_address(namespace, key)))
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Somebody's place in a queue: since which version of the lease, and until when, in microseconds since 1970."""
+class QueuedRequest:
+    """A request in a queue: the version of the lease at which it joined, and its deadline in microseconds since
+    1970."""
 
     ticket: str
     agent: str
@@ -58,11 +60,11 @@ class Turn:
 
 
 @dataclass(slots=True)
-class _Queue:
-    """Those who wait here for one lease."""
+class _LocalQueue:
+    """The requests that wait on this worker for one lease."""
 
-    place: LeasePlace
-    turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    place: LeaseAddress
+    turns: dict[str, QueuedRequest] = field(default_factory=dict[str, QueuedRequest])
     looking: bool = False
     again: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -72,15 +74,15 @@ class _Queue:
             turn.fail(error)
 
 
-class Waiting(Background):
-    """Everybody who waits in this worker. The queues themselves stand in the ledger."""
+class LeaseQueues(Background):
+    """All requests that wait for leases on this worker. The order of each queue is in the ledger."""
 
     def __init__(self, ledger: Ledger, limit: int) -> None:
         self._ledger = ledger
         self._limit = limit
-        self._queues: dict[str, _Queue] = {}
+        self._queues: dict[str, _LocalQueue] = {}
         self.waiting = 0
-        """How many requests wait in this worker."""
+        """The number of requests that wait on this worker."""
         self._leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._live = LiveChanges(f"hive.chg.*.{LEASE.name}.>", self._changed, self._look_everywhere)
@@ -97,7 +99,8 @@ class Waiting(Background):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def leave(self) -> None:
-        """Send away who waits, with their places kept: another worker takes them up where they ask again."""
+        """Refuse all waiting requests, and keep their positions in the queues: a retry on another worker continues
+        the wait."""
         self._leaving = True
         for queue in self._queues.values():
             queue.fail(_stopping())
@@ -108,15 +111,15 @@ class Waiting(Background):
         if self.waiting >= self._limit:
             raise Overloaded(f"{self._limit} requests wait for leases", limit=self._limit, retry_after_ms=250)
 
-    async def until_granted(self, place: LeasePlace, turn: Turn) -> Lease | LeaseStep | None:
-        """The lease once it is granted to the turn's ticket; None where the wait was over before."""
+    async def until_granted(self, place: LeaseAddress, turn: QueuedRequest) -> Lease | LeaseStep | None:
+        """Return the lease once it is granted to the request's ticket, or None at the deadline."""
         if self._leaving:
             raise _stopping()
-        queue = self._queues.setdefault(place.subject, _Queue(place))
+        queue = self._queues.setdefault(place.subject, _LocalQueue(place))
         before = queue.turns.get(turn.ticket)
         if before is not None:
-            # The same request once more: whoever sent it does not listen for the answer to the first one any more.
-            before.fail(Unavailable("the request was sent again", retry_after_ms=1_000))
+            # This is a retry, and its sender no longer listens for the first reply.
+            before.fail(Unavailable("the request was retried", retry_after_ms=1_000))
         queue.turns[turn.ticket] = turn
         self.waiting += 1
         try:
@@ -129,7 +132,7 @@ class Waiting(Background):
             self.waiting -= 1
             self._remove(queue, turn)
 
-    def _remove(self, queue: _Queue, turn: Turn) -> None:
+    def _remove(self, queue: _LocalQueue, turn: QueuedRequest) -> None:
         if queue.turns.get(turn.ticket) is turn:
             del queue.turns[turn.ticket]
         if not queue.turns and self._queues.get(queue.place.subject) is queue:
@@ -137,7 +140,7 @@ class Waiting(Background):
             if queue.timer is not None:
                 queue.timer.cancel()
 
-    async def _give_up(self, place: LeasePlace, turn: Turn) -> LeaseStep | None:
+    async def _give_up(self, place: LeaseAddress, turn: QueuedRequest) -> LeaseStep | None:
         outcome = await self._ledger.commit(
             Write(
                 place.tenant,
@@ -162,29 +165,29 @@ class Waiting(Background):
         for queue in self._queues.values():
             self._look(queue)
 
-    def _look(self, queue: _Queue) -> None:
-        """See what has become of the lease: once more after the look that is under way, if one is."""
+    def _look(self, queue: _LocalQueue) -> None:
+        """Read the lease, after the current read if one is running."""
         queue.again = True
         if not queue.looking:
             queue.looking = True
             self._spawn(self._look_while_needed(queue))
 
-    async def _look_while_needed(self, queue: _Queue) -> None:
+    async def _look_while_needed(self, queue: _LocalQueue) -> None:
         place = queue.place
         try:
             while queue.again and queue.turns:
                 queue.again = False
-                # Not who comes while this is read: they are in the queue, and what is read may be older than that.
+                # Later requests are left out, because the lease that is read here may be older than their ticket.
                 turns = tuple(queue.turns.values())
                 lease = lease_of(await self._ledger.head(LEASE, place.tenant, place.id))
                 await self._tell(place, turns, lease)
                 self._set_timer(queue, lease.expires_at)
-        except Exception as error:  # whatever it is, those who wait are told, and ask again if that can help
+        except Exception as error:  # every waiting request gets the error, and is retried if that can help
             queue.fail(error)
         finally:
             queue.looking = False
 
-    async def _tell(self, place: LeasePlace, turns: Sequence[Turn], lease: Lease) -> None:
+    async def _tell(self, place: LeaseAddress, turns: Sequence[QueuedRequest], lease: Lease) -> None:
         waiting = {waiter[0] for waiter in lease.waiters}
         for turn in turns:
             if turn.ticket == lease.ticket:
@@ -192,8 +195,8 @@ class Waiting(Background):
             elif turn.ticket not in waiting:
                 turn.end(await self._granted_since(place, turn))
 
-    async def _granted_since(self, place: LeasePlace, turn: Turn) -> LeaseStep | None:
-        """The step that granted it to who is in the queue no more; None if none did."""
+    async def _granted_since(self, place: LeaseAddress, turn: QueuedRequest) -> LeaseStep | None:
+        """Return the step that granted the lease to a ticket that is no longer queued, or None."""
         after = turn.since
         while True:
             records = await self._ledger.history(LEASE, place.tenant, place.id, after=after, limit=RECORDS_AT_ONCE)
@@ -206,21 +209,21 @@ class Waiting(Background):
                 return None
             after = records[-1].stamp.version
 
-    def _set_timer(self, queue: _Queue, expires_at: int | None) -> None:
-        """For the end of the lease, where nobody may be left to announce it."""
+    def _set_timer(self, queue: _LocalQueue, expires_at: int | None) -> None:
+        """Set a timer for the expiry of the lease, because a crashed holder announces no release."""
         if queue.timer is not None:
             queue.timer.cancel()
         if expires_at is not None and queue.turns:
             seconds = max((expires_at - now_microseconds()) / 1_000_000, 0) + _SOONEST_SECONDS
             queue.timer = asyncio.get_running_loop().call_later(seconds, lambda: self._spawn(self._end(queue)))
 
-    async def _end(self, queue: _Queue) -> None:
+    async def _end(self, queue: _LocalQueue) -> None:
         place = queue.place
         try:
             await self._ledger.commit(
                 system_write(place.tenant, LEASE, place.id, lambda heads, now: end_lease(heads, place.id, now))
             )
-        except Exception as error:  # as above
+        except Exception as error:  # see above
             queue.fail(error)
         else:
             self._look(queue)
@@ -232,4 +235,4 @@ class Waiting(Background):
 
 
 def _stopping() -> Unavailable:
-    return Unavailable("this worker stops; the place in the queue is kept", retry_after_ms=50)
+    return Unavailable("this worker is stopping; the position in the queue is kept", retry_after_ms=50)

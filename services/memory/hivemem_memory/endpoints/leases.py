@@ -1,10 +1,10 @@
-"""Leases: acquire, waiting in line if need be, renew, release."""
+"""The operations on leases: acquire, with or without waiting, renew and release."""
 
 from typing import Any
 
 from hivemem_contracts.identifiers import derived_id, time_from_microseconds
 from hivemem_contracts.memory import operations, replies, requests
-from hivemem_memory.decisions.leasing import (
+from hivemem_memory.decisions.leases import (
     Waiter,
     acquire_lease,
     lease_held,
@@ -12,33 +12,33 @@ from hivemem_memory.decisions.leasing import (
     release_lease,
     renew_lease,
 )
-from hivemem_memory.endpoints.waiting import LeasePlace, Turn, Waiting
+from hivemem_memory.endpoints.lease_queues import LeaseAddress, LeaseQueues, QueuedRequest
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Decision, Heads, Outcome, Write
 from hivemem_runtime.service import Call, Service
 
 
-def bind(service: Service, waiting: Waiting) -> None:
-    leasing = Leasing(service, waiting)
+def bind(service: Service, waiting: LeaseQueues) -> None:
+    leasing = LeaseRequests(service, waiting)
     service.handler(operations.LEASE, leasing.acquire)
     service.command(operations.RENEW, plan_renew, answer_renew)
     service.command(operations.RELEASE, plan_release, answer_release)
 
 
-class Leasing:
-    """Acquiring, which may take a while."""
+class LeaseRequests:
+    """The operation `lease`, which may wait in the queue."""
 
-    def __init__(self, service: Service, waiting: Waiting) -> None:
+    def __init__(self, service: Service, waiting: LeaseQueues) -> None:
         self._ledger = service.ledger
         self._waiting = waiting
 
     async def acquire(self, call: Call, body: requests.AcquireLease) -> replies.LeaseGranted:
-        """A repeated request finds its ticket, in any worker: granted, or still in its place of the queue."""
+        """Acquire a lease. A retry finds its ticket on any worker: granted, or still at its position in the queue."""
         if body.wait_ms:
             self._waiting.require_room()
         sender = call.sender
-        place = LeasePlace.of(sender.tenant, body.namespace, body.key)
+        place = LeaseAddress.of(sender.tenant, body.namespace, body.key)
         ticket = derived_id(call.request_name)
         until = now_microseconds() + body.wait_ms * 1_000
         waiter = Waiter(ticket, sender.agent, body.ttl_ms, until)
@@ -53,7 +53,7 @@ class Leasing:
         if step is not None and step.joined is not None:
             until = Waiter(*step.joined).until
         since = outcome.stamp.version if outcome.stamp is not None else 0
-        turn = Turn(ticket, sender.agent, call.message_id, since, until)
+        turn = QueuedRequest(ticket, sender.agent, call.message_id, since, until)
         grant = await self._waiting.until_granted(place, turn)
         if grant is None:
             raise lease_held(place.id, lease_of(await self._ledger.head(LEASE, place.tenant, place.id)))
@@ -61,7 +61,7 @@ class Leasing:
 
 
 def plan_renew(call: Call, body: requests.RenewLease) -> Write:
-    place = LeasePlace.of(call.sender.tenant, body.namespace, body.key)
+    place = LeaseAddress.of(call.sender.tenant, body.namespace, body.key)
     agent = call.sender.agent
     return call.write(
         LEASE, place.id, lambda heads, now: renew_lease(heads, place.id, agent, body.token, body.ttl_ms, now)
@@ -73,13 +73,13 @@ def answer_renew(call: Call, body: Any, outcome: Outcome) -> replies.LeaseGrante
 
 
 def plan_release(call: Call, body: requests.ReleaseLease) -> Write:
-    place = LeasePlace.of(call.sender.tenant, body.namespace, body.key)
+    place = LeaseAddress.of(call.sender.tenant, body.namespace, body.key)
     agent = call.sender.agent
     return call.write(LEASE, place.id, lambda heads, now: release_lease(heads, place.id, agent, body.token, now))
 
 
 def answer_release(call: Call, body: Any, outcome: Outcome) -> replies.LeaseReleased:
-    """A repeated release answers as the first one did: its record is there, or there is none."""
+    """Answer a release. A retry gets the answer of the first release."""
     return replies.LeaseReleased(released=outcome.record is not None)
 
 

@@ -1,4 +1,4 @@
-"""Listing and counting: the index that fits best, and what it does not know sieved on the way."""
+"""The operations `list` and `count`. Each scans the most selective index and filters by the other fields."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Final
 
 from hivemem_contracts.identifiers import covers, microseconds_from_time
 from hivemem_contracts.memory import replies, requests
-from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.rendering import memory_fields
+from hivemem_memory.decisions.preconditions import expired
+from hivemem_memory.endpoints.wire_format import memory_fields
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.entity import Scalar
@@ -20,12 +20,12 @@ from hivemem_runtime.paging import EXAMINED, READ_AT_ONCE, Bookmark, Lines
 from hivemem_runtime.service import Call
 
 COUNTED_AT_ONCE: Final = 1_000
-"""How many entries of an index are looked through before others have their turn."""
+"""The number of index entries that are read before other tasks may run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """An index, the stretch of it that is asked for, and whether it comes by what was not asked for."""
+class IndexRange:
+    """An index and a range of it. `sieved` says that its entries need filtering."""
 
     index: str
     equals: Mapping[str, Scalar]
@@ -35,40 +35,42 @@ class Way:
     sieved: bool = False
 
 
-def way_of(body: requests.ListMemories) -> Way:
-    """The declared index that knows most of what is asked for."""
+def index_range(body: requests.ListMemories) -> IndexRange:
+    """Return the most selective declared index for a request."""
     return _by_place(body) if body.sort == "key" else _by_time(body)
 
 
-def _by_place(body: requests.ListMemories) -> Way:
+def _by_place(body: requests.ListMemories) -> IndexRange:
     kind, creator = body.memory_type, body.created_by
     later = body.updated_after is not None or body.valid_at is not None
     low, high = below(body.prefix)
     if body.include_deleted:
-        return Way("current", {}, low, high, sieved=later or kind is not None or creator is not None)
+        return IndexRange("current", {}, low, high, sieved=later or kind is not None or creator is not None)
     if creator is not None:
-        return Way("creator", {"created_by": creator}, low, high, sieved=later or kind is not None)
+        return IndexRange("creator", {"created_by": creator}, low, high, sieved=later or kind is not None)
     if kind is not None:
-        return Way("type", {"memory_type": kind}, low, high, sieved=later)
-    return Way("live", {}, low, high, sieved=later)
+        return IndexRange("type", {"memory_type": kind}, low, high, sieved=later)
+    return IndexRange("live", {}, low, high, sieved=later)
 
 
-def _by_time(body: requests.ListMemories) -> Way:
-    """An index in the order of time has no range of places; the scope is as much of the prefix as it knows."""
+def _by_time(body: requests.ListMemories) -> IndexRange:
+    """Return an index ordered by time. It has no range of places, so only the scope of the prefix narrows it."""
     after = _moment(body.updated_after)
     low = None if after is None else after + 1
     if ":" in body.prefix:
         sieved = body.memory_type is not None or body.created_by is not None or body.valid_at is not None
         deeper = body.prefix != scope_of(body.prefix)
-        return Way("scope_update", {"scope": scope_of(body.prefix)}, low, None, reverse=True, sieved=sieved or deeper)
+        return IndexRange(
+            "scope_update", {"scope": scope_of(body.prefix)}, low, None, reverse=True, sieved=sieved or deeper
+        )
     if body.memory_type is not None and not body.include_deleted:
-        return Way("type_update", {"memory_type": body.memory_type}, low, None, reverse=True, sieved=True)
-    return Way("update", {}, low, None, reverse=True, sieved=True)
+        return IndexRange("type_update", {"memory_type": body.memory_type}, low, None, reverse=True, sieved=True)
+    return IndexRange("update", {}, low, None, reverse=True, sieved=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
-    """What is asked for, whichever way it is come by."""
+class MemoryFilter:
+    """The fields that a memory must match, whichever index finds it."""
 
     prefix: str
     kind: str | None
@@ -97,10 +99,10 @@ def _valid(memory: MemoryHead, at: int) -> bool:
     return (start is None or start <= at) and (end is None or at < end)
 
 
-class Walk:
-    """Along an index, until the answer is complete."""
+class IndexScan:
+    """A scan of an index until the answer is complete."""
 
-    def __init__(self, ledger: Ledger, tenant: str, way: Way, sieve: Sieve, lines: Lines) -> None:
+    def __init__(self, ledger: Ledger, tenant: str, way: IndexRange, sieve: MemoryFilter, lines: Lines) -> None:
         self._ledger = ledger
         self._tenant = tenant
         self._way = way
@@ -109,7 +111,7 @@ class Walk:
         self._budget = EXAMINED
 
     async def fill(self, cursor: str | None) -> str | None:
-        """From a cursor of the index on; answers the one to go on from."""
+        """Scan the index from a cursor on, and return the next cursor."""
         while True:
             size = min(self._lines.wanted(sieved=self._way.sieved), self._budget)
             cursor, cut = await self._read(cursor, size)
@@ -117,8 +119,8 @@ class Walk:
                 return cursor
 
     async def _read(self, cursor: str | None, size: int) -> tuple[str | None, bool]:
-        """One stretch of the index, or less where not all of it is taken: it is read again then, because only the
-        index knows the cursor behind a head, and what is answered is what stood before that."""
+        """Read one page of the index. If not all of its heads fit the answer, read a shorter page again, because
+        only the index knows the cursor after a head."""
         held, asked = len(self._lines), size
         while True:
             page = await self._ledger.find(
@@ -142,7 +144,7 @@ class Walk:
             size = taken
 
     def _take(self, heads: list[Head[MemoryHead]]) -> int:
-        """How many were looked at before the answer was complete."""
+        """Add matching memories to the answer, and return how many heads were examined before it was complete."""
         for number, head in enumerate(heads):
             memory = head.value
             if memory is None or not self._sieve.holds(head.id, memory):
@@ -152,8 +154,8 @@ class Walk:
         return len(heads)
 
 
-class Listing:
-    """`list` and `count`, on a ledger."""
+class MemoryLists:
+    """The operations `list` and `count`."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -163,21 +165,21 @@ class Listing:
         kind, creator, deleted = body.memory_type, body.created_by, body.include_deleted
         bookmark = Bookmark("list", body.prefix, kind, creator, after, valid_at, deleted, body.sort)
         cursor, average = bookmark.find(body.cursor, str, int) if body.cursor else (None, 0)
-        sieve = Sieve(body.prefix, kind, creator, deleted, now_microseconds(), after, valid_at)
+        sieve = MemoryFilter(body.prefix, kind, creator, deleted, now_microseconds(), after, valid_at)
         lines = Lines(body.limit, average)
-        reached = await Walk(self._ledger, call.sender.tenant, way_of(body), sieve, lines).fill(cursor)
+        reached = await IndexScan(self._ledger, call.sender.tenant, index_range(body), sieve, lines).fill(cursor)
         return lines.answer(None if reached is None else bookmark.put(reached, lines.average))
 
     async def count(self, call: Call, body: requests.CountMemories) -> replies.MemoryCount:
         tenant = call.sender.tenant
-        sieve = Sieve(body.prefix, body.memory_type, body.created_by, True, now_microseconds())
+        sieve = MemoryFilter(body.prefix, body.memory_type, body.created_by, True, now_microseconds())
         counted = await self._counted(tenant, sieve, deleted=body.include_deleted)
         if not body.include_deleted:
             counted -= await self._expired(tenant, sieve)
         return replies.MemoryCount(count=max(counted, 0))
 
-    async def _counted(self, tenant: str, sieve: Sieve, *, deleted: bool) -> int:
-        """In the indexes alone. No index knows both the kind and the creator by order, so one of them is looked at."""
+    async def _counted(self, tenant: str, sieve: MemoryFilter, *, deleted: bool) -> int:
+        """Count in the indexes. No index is ordered by both kind and creator, so one of them is filtered."""
         kind, creator = sieve.kind, sieve.creator
         named = {"memory_type": kind, "created_by": creator}
         wanted = {name: value for name, value in named.items() if value is not None}
@@ -205,8 +207,8 @@ class Listing:
             await asyncio.sleep(0)
         return counted
 
-    async def _expired(self, tenant: str, sieve: Sieve) -> int:
-        """Those that still count as living in the indexes, because the clock has not come by yet."""
+    async def _expired(self, tenant: str, sieve: MemoryFilter) -> int:
+        """Return how many memories the indexes still count as living although they have expired."""
         counted = 0
         async for heads in pages(
             lambda cursor: self._ledger.find(

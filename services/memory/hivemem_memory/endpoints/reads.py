@@ -1,4 +1,4 @@
-"""Reading memories by their keys: as they are, as they were, and how they came to be so."""
+"""The operations that read memories by key: the current value, an older one, and the history."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from hivemem_contracts.errors import InvalidRequest, NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_contracts.memory import operations, requests
-from hivemem_memory.decisions.standing import expired, memory_not_found
-from hivemem_memory.endpoints.differences import ABSENT, bounded_differences
-from hivemem_memory.endpoints.listing import Listing
-from hivemem_memory.endpoints.rendering import memory_fields, memory_of
+from hivemem_memory.decisions.preconditions import expired, memory_not_found
+from hivemem_memory.endpoints.json_diff import ABSENT, bounded_differences
+from hivemem_memory.endpoints.memory_lists import MemoryLists
+from hivemem_memory.endpoints.wire_format import memory_fields, memory_of
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, version_fields
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of
@@ -20,8 +20,8 @@ from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
 
 
-class Reading:
-    """`get`, `get_many` and `history`, on a ledger."""
+class MemoryReads:
+    """The operations `get`, `get_many` and `history`."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -36,7 +36,7 @@ class Reading:
             moment = microseconds_from_time(body.as_of)
             record = (await self._ledger.as_of(MEMORY, call.sender.tenant, [place], moment)).get(place)
             memory = None if record is None else memory_of(record)
-            # What another worker wrote by a faster clock is there; what ends later than now has not ended.
+            # A memory from a worker with a faster clock is visible, and an expiry time after now has not passed.
             at = min(moment, now_microseconds())
         else:
             head = await self._ledger.head(MEMORY, call.sender.tenant, place)
@@ -50,9 +50,9 @@ class Reading:
         return orjson.dumps(memory_fields(place, memory, ended=ended))
 
     async def _at_version(self, tenant: str, place: str, body: requests.GetMemory) -> MemoryHead:
-        """A version is what it is for good, whatever time of expiry it names. Raises `NotFound`."""
+        """Return one version, even if its expiry time has passed. Raises `NotFound`."""
         if body.as_of is not None:
-            raise InvalidRequest("as_of: a version is asked for already", field="as_of")
+            raise InvalidRequest("as_of: cannot be combined with version", field="as_of")
         assert body.version is not None
         record = await self._ledger.record(MEMORY, tenant, place, body.version)
         if record is None or (record.value.deleted and not body.include_deleted):
@@ -66,7 +66,7 @@ class Reading:
         return memory_of(record)
 
     async def get_many(self, call: Call, body: requests.GetMemories) -> bytes:
-        """In the order of the request, as many as there is room for beside the names of the others."""
+        """Return memories in the order of the request, as many as fit beside the names of the others."""
         names = [{"namespace": key.namespace, "key": key.key} for key in body.keys]
         lines = Lines(len(names), room=REPLY_BYTES - len(orjson.dumps(names)))
         missing: list[dict[str, Any]] = []
@@ -86,7 +86,7 @@ class Reading:
         return orjson.dumps({"items": lines.items, "missing": missing, "left": []})
 
     async def history(self, call: Call, body: requests.ReadHistory) -> bytes:
-        """Newest first; each version is read with the one before, to which it may be compared."""
+        """Return versions, newest first. Each is read with the version before it, for the diff."""
         place = place_of(body.namespace, body.key)
         bookmark = Bookmark("history", place, body.diff)
         before, average = bookmark.find(body.cursor, int, int) if body.cursor else (None, 0)
@@ -109,7 +109,7 @@ class Reading:
 
 
 def _version(record: Record[MemoryRecord], older: Record[MemoryRecord] | None, *, diff: bool) -> dict[str, Any]:
-    """A line of a history; `older` is the version before, None for the first one."""
+    """Return a line of the history. `older` is the version before, or None for the first one."""
     fields = version_fields(record.value, record.stamp)
     fields |= {"operation": record.value.operation, "request_id": record.stamp.cause, "diff": None}
     fields["diff_omitted"] = False
@@ -125,8 +125,8 @@ def _value_of(record: Record[MemoryRecord] | None) -> Any:
 
 
 def bind(service: Service) -> None:
-    reading = Reading(service.ledger)
-    listing = Listing(service.ledger)
+    reading = MemoryReads(service.ledger)
+    listing = MemoryLists(service.ledger)
     service.handler(operations.GET, reading.get)
     service.handler(operations.GET_MANY, reading.get_many)
     service.handler(operations.HISTORY, reading.history)

@@ -1,4 +1,4 @@
-"""A namespace and what is below it as of one moment, a stretch of places at a time."""
+"""Snapshots: the memories below a prefix as of one moment, read in slices."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_memory.decisions.standing import expired
-from hivemem_memory.endpoints.rendering import memory_of
+from hivemem_memory.decisions.preconditions import expired
+from hivemem_memory.endpoints.wire_format import memory_of
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
 from hivemem_runtime.clock import now_microseconds
@@ -17,15 +17,15 @@ from hivemem_runtime.paging import EXAMINED, Bookmark, Lines
 from hivemem_runtime.service import Call
 
 _NEXT: Final = "\x01"
-"""Places hold no smaller character, so nothing lies between a place and the same one with this behind it."""
+"""The smallest character that follows a place. Places contain no smaller one."""
 _EARLIEST: Final = microseconds_from_time(datetime.min.replace(tzinfo=UTC))
 _LATEST: Final = microseconds_from_time(datetime.max.replace(tzinfo=UTC))
 _SETTLING: Final = 5_000_000
-"""A moment so long ago, in microseconds, that whatever was being committed then is there."""
+"""A moment this many microseconds ago is settled: all commits up to it are visible."""
 
 
-class Stretch(NamedTuple):
-    """What lived in a range of places, how far it was looked for, and whether there may be more behind that."""
+class SnapshotSlice(NamedTuple):
+    """The memories in a range of places, the last place that was examined, and whether there may be more."""
 
     entries: list[tuple[str, MemoryHead]]
     reached: str
@@ -33,15 +33,15 @@ class Stretch(NamedTuple):
 
 
 def bounds_after(prefix: str, reached: str) -> tuple[str, str]:
-    """The range of places at and below a prefix that follow the one that was reached, "" for none."""
+    """Return the range of places below a prefix after the last examined one; "" begins at the first place."""
     low, high = below(prefix)
     return max(low, reached + _NEXT), high
 
 
-async def read_past(ledger: Ledger, tenant: str, prefix: str, at: int, reached: str, limit: int) -> Stretch:
-    """What lived at a moment, from a place on; looks at no more than `limit` places.
+async def read_snapshot(ledger: Ledger, tenant: str, prefix: str, at: int, reached: str, limit: int) -> SnapshotSlice:
+    """Return the memories that lived at a moment, from a place on, examining at most `limit` places.
 
-    Most have not changed since, and their heads say it all. Whatever came, changed or went later is read as of then.
+    Most memories have not changed since, so their heads suffice. The others are read as of the moment.
     """
     low, high = bounds_after(prefix, reached)
     page = await ledger.find(MEMORY, tenant, "current", equals={}, low=low, high=high, limit=limit)
@@ -51,30 +51,30 @@ async def read_past(ledger: Ledger, tenant: str, prefix: str, at: int, reached: 
     for head in page.items:
         memory = head.value
         if head.at > at:
-            memory = lived(records.get(head.id), at)
+            memory = memory_at(records.get(head.id), at)
         elif memory is not None and (memory.deleted or expired(memory, at)):
             memory = None
         if memory is not None:
             entries.append((head.id, memory))
     last = page.items[-1].id if page.items else reached
-    return Stretch(entries, last, page.cursor is not None)
+    return SnapshotSlice(entries, last, page.cursor is not None)
 
 
 async def lived_at(ledger: Ledger, tenant: str, place: str, at: int) -> bool:
-    return lived((await ledger.as_of(MEMORY, tenant, [place], at)).get(place), at) is not None
+    return memory_at((await ledger.as_of(MEMORY, tenant, [place], at)).get(place), at) is not None
 
 
-def lived(record: Record[MemoryRecord] | None, at: int) -> MemoryHead | None:
-    """The memory that a record was at a moment, unless it was deleted or expired."""
+def memory_at(record: Record[MemoryRecord] | None, at: int) -> MemoryHead | None:
+    """Return the memory at a moment, or None if it was deleted or expired."""
     memory = None if record is None else memory_of(record)
     return None if memory is None or memory.deleted or expired(memory, at) else memory
 
 
-async def settled(ledger: Ledger, call: Call, asked: int | None) -> int:
-    """The moment that is asked for, or now, so that nothing is committed at or before it any more.
+async def settled_moment(ledger: Ledger, call: Call, asked: int | None) -> int:
+    """Return the requested moment, or now, with the guarantee that no later commit gets an earlier time.
 
-    Commits get their time before they are there for others to read. One that changes nothing comes after all that
-    were under way, so whatever has an earlier time can be read by now.
+    A commit gets its time before it is visible. An empty commit waits for all commits before it, so all earlier times
+    are visible after it.
     """
     if asked is not None and asked < now_microseconds() - _SETTLING:
         return asked
@@ -83,8 +83,8 @@ async def settled(ledger: Ledger, call: Call, asked: int | None) -> int:
     return now if asked is None else min(asked, now)
 
 
-class PastPage:
-    """One page of what lived below a prefix at a moment, to which the cursors keep."""
+class SnapshotPage:
+    """One page of a snapshot. All pages of a cursor share one moment."""
 
     def __init__(self, ledger: Ledger, call: Call, name: str, prefix: str) -> None:
         self._ledger = ledger
@@ -95,10 +95,10 @@ class PastPage:
         self._reached = ""
 
     async def begin(self, as_of: datetime | None, cursor: str | None) -> int:
-        """Where the page before ended, or at the beginning; answers how large the lines are expected to be."""
+        """Start at the end of the previous page, or at the beginning, and return the expected size of a line."""
         asked = None if as_of is None else microseconds_from_time(as_of)
         if cursor is None:
-            self.at = await settled(self._ledger, self._call, asked)
+            self.at = await settled_moment(self._ledger, self._call, asked)
             self._asked = self.at if asked is None else asked
             return 0
         self._asked, self.at, self._reached, average = self._bookmark.find(cursor, int, int, str, int)
@@ -107,11 +107,11 @@ class PastPage:
         return int(average)
 
     async def fill(self, lines: Lines, line_of: Callable[[str, MemoryHead], dict[str, Any]]) -> str | None:
-        """As many lines as there is room for; answers the cursor to go on from."""
+        """Add as many lines as fit, and return the next cursor."""
         left, more = EXAMINED, True
         while more and left > 0 and not lines.complete:
             limit = min(lines.wanted(), left)
-            stretch = await read_past(
+            stretch = await read_snapshot(
                 self._ledger, self._call.sender.tenant, self._prefix, self.at, self._reached, limit
             )
             for place, memory in stretch.entries:

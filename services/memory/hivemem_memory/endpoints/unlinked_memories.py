@@ -1,25 +1,25 @@
-"""Finding memories without a link: written past the fleet, or lost between the ledger and the chain."""
+"""The search for memories without a link: written without the fleet, or lost between the ledger and the chain."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from hivemem_memory.decisions.auditing import SKEW_MICROSECONDS
-from hivemem_memory.decisions.erasing import behind
-from hivemem_memory.endpoints.links import UNREADABLE, linked_versions
+from hivemem_memory.decisions.audit_chain import SKEW_MICROSECONDS
+from hivemem_memory.decisions.erasures import behind
+from hivemem_memory.endpoints.chain_links import UNREADABLE, linked_versions
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Covered, Ledger
 
 MEMORIES_AT_ONCE: Final = 100
-UNTOLD_MICROSECONDS: Final = 60_000_000
-"""A version of this age has been announced and linked, unless the ledger lists it as still to be announced."""
+UNANNOUNCED_MICROSECONDS: Final = 60_000_000
+"""A version of this age has been announced and linked, unless the ledger lists it as unannounced."""
 DUE: Final = 1_000
-"""The fleet's unannounced keys in one read, at most."""
+"""The maximum number of unannounced keys, over all tenants, that one read returns."""
 
 
-class Unlinked(Exception):
+class UnlinkedMemory(Exception):
     """A memory whose newest version has no link."""
 
     def __init__(self, place: str, version: int) -> None:
@@ -28,8 +28,8 @@ class Unlinked(Exception):
         super().__init__(self.problem)
 
 
-class Walked(NamedTuple):
-    """The last place that was looked up, the number of memories, and whether there are no more."""
+class SearchProgress(NamedTuple):
+    """The last place that was looked up, the number of memories, and whether the search is complete."""
 
     place: str
     memories: int
@@ -37,8 +37,8 @@ class Walked(NamedTuple):
 
 
 async def is_on_its_way(ledger: Ledger, tenant: str, place: str, version: int, at: int) -> bool:
-    """Return whether a version may still be announced and linked, given when it was committed."""
-    if abs(now_microseconds() - at) < UNTOLD_MICROSECONDS:
+    """Return whether a version may still be announced and linked, given its commit time."""
+    if abs(now_microseconds() - at) < UNANNOUNCED_MICROSECONDS:
         return True
     try:
         if await ledger.record(MEMORY, tenant, place, version) is None:
@@ -51,17 +51,17 @@ async def is_on_its_way(ledger: Ledger, tenant: str, place: str, version: int, a
     return any((each.entity, each.tenant, each.id) == (MEMORY.name, tenant, place) for each in due)
 
 
-class Memories:
-    """Looks up each of a tenant's memories in the chain. `current` waits a moment and returns whether the chain has
-    every change on the feed."""
+class UnlinkedSearch:
+    """Looks up each memory of a tenant in the chain. `current` waits briefly and returns whether the chain has every
+    change on the feed."""
 
     def __init__(self, ledger: Ledger, tenant: str, current: Callable[[], Awaitable[bool]]) -> None:
         self._ledger = ledger
         self._tenant = tenant
         self._current = current
 
-    async def walk(self, after: str, until: float) -> Walked:
-        """Look up the memories after a place, until a deadline or the first one that may still be linked. Raises
+    async def search(self, after: str, until: float) -> SearchProgress:
+        """Look up the memories after a place, until a deadline or the first memory whose link may still come. Raises
         `Unlinked`."""
         count = 0
         while asyncio.get_running_loop().time() < until:
@@ -71,14 +71,14 @@ class Memories:
             for memory in await self._missing(page.items):
                 if await self._may_come(memory):
                     place = page.items.index(memory)
-                    return Walked(page.items[place - 1].id if place else after, count + place, complete=False)
-                raise Unlinked(memory.id, _version(memory))
+                    return SearchProgress(page.items[place - 1].id if place else after, count + place, complete=False)
+                raise UnlinkedMemory(memory.id, _version(memory))
             count += len(page.items)
             if page.cursor is None:
-                return Walked(after, count, complete=True)
+                return SearchProgress(after, count, complete=True)
             after = page.items[-1].id
             await asyncio.sleep(0)
-        return Walked(after, count, complete=False)
+        return SearchProgress(after, count, complete=False)
 
     async def _may_come(self, memory: Covered) -> bool:
         at = int(memory.values["updated_at"] or 0)

@@ -1,4 +1,4 @@
-"""Memories as they travel in answers, as plain fields: a model for each of a thousand would take most of the time."""
+"""The wire format of memories, as plain fields: models for a page of a thousand would take most of its time."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hivemem_runtime.ledger.port import Record
 
 
 def memory_fields(place: str, memory: MemoryHead, *, ended: bool = False) -> dict[str, Any]:
-    """A memory as it travels; `ended` shows one that has expired as the deletion that it is about to become."""
+    """Return the wire format of a memory. `ended` shows an expired memory as deleted."""
     namespace, key = namespace_and_key(place)
     gone = ended or memory.deleted
     start, end, expires_at = memory.valid_from, memory.valid_to, memory.expires_at
@@ -36,5 +36,5 @@ def memory_fields(place: str, memory: MemoryHead, *, ended: bool = False) -> dic
 
 
 def memory_of(record: Record[MemoryRecord]) -> MemoryHead:
-    """A version as the memory that it was."""
+    """Return the memory as of one version."""
     return evolve_memory(None, record.value, record.stamp)

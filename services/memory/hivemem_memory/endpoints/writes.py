@@ -1,4 +1,4 @@
-"""Putting, patching, deleting, restoring: each is the commit of one decision."""
+"""The operations that put, patch, delete and restore memories. Each commits one decision."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,11 +8,11 @@ import orjson
 
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.memory import operations, replies, requests
-from hivemem_memory.decisions.batches import Batch, Done, Staged
-from hivemem_memory.decisions.restoring import restore_memory
-from hivemem_memory.decisions.standing import Standing, fences_of
-from hivemem_memory.decisions.writing import delete_memory, patch_memory, put_memory
-from hivemem_memory.endpoints.auditing import Trail
+from hivemem_memory.decisions.batches import Batch, PartResult, StagedMemories
+from hivemem_memory.decisions.preconditions import CurrentHead, fences_of
+from hivemem_memory.decisions.restores import restore_memory
+from hivemem_memory.decisions.writes import delete_memory, patch_memory, put_memory
+from hivemem_memory.endpoints.audit_trail import AuditTrail
 from hivemem_memory.endpoints.batches import commit_batch
 from hivemem_memory.entities.leases import LEASE
 from hivemem_memory.entities.memories import MEMORY, MemoryRecord, require_announceable
@@ -24,7 +24,7 @@ from hivemem_runtime.service import Call, Service
 Written = requests.PutMemory | requests.PatchMemory | requests.DeleteMemory | requests.RestoreMemory
 
 
-def bind(service: Service, trail: Trail) -> None:
+def bind(service: Service, trail: AuditTrail) -> None:
     service.command(operations.PUT, plan_put, answer_written)
     service.command(operations.PATCH, plan_patch, answer_written)
     service.command(operations.DELETE, plan_delete, answer_written)
@@ -48,8 +48,8 @@ def plan_delete(call: Call, body: requests.DeleteMemory) -> Write:
     return _plan(call, body, lambda heads, head, now: delete_memory(heads, head, body, published_at, now))
 
 
-def _plan(call: Call, body: Written, decide_record: Callable[[Heads, Standing, int], MemoryRecord]) -> Write:
-    """One more version of the memory that the body names."""
+def _plan(call: Call, body: Written, decide_record: Callable[[Heads, CurrentHead, int], MemoryRecord]) -> Write:
+    """Return the write of the next version of a memory."""
     place = place_of(body.namespace, body.key)
 
     def decide(heads: Heads, now: int) -> Decision:
@@ -72,7 +72,7 @@ def answer_written(call: Call, body: Written, outcome: Outcome) -> replies.Memor
 
 
 async def restore(ledger: Ledger, call: Call, body: requests.RestoreMemory) -> replies.MemoryWritten:
-    """An older version never changes, so it is read before the commit."""
+    """Restore a memory. The older version is read before the commit, because it never changes."""
     published_at, version = call.published_at, body.version
     wanted = None
     if version is not None:
@@ -81,12 +81,12 @@ async def restore(ledger: Ledger, call: Call, body: requests.RestoreMemory) -> r
     return answer_written(call, body, await ledger.commit(write))
 
 
-async def put_batch(ledger: Ledger, trail: Trail, call: Call, body: requests.PutMemories) -> bytes:
+async def put_batch(ledger: Ledger, trail: AuditTrail, call: Call, body: requests.PutMemories) -> bytes:
     puts = body.puts
     places = [place_of(put.namespace, put.key) for put in puts]
     tenant, agent, published_at = call.sender.tenant, call.sender.agent, call.published_at
 
-    def do_part(staged: Staged, number: int) -> Done:
+    def do_part(staged: StagedMemories, number: int) -> PartResult:
         put, place = puts[number], places[number]
         require_announceable(tenant, put.namespace, put.key)
         head = staged.head(place)
@@ -102,8 +102,9 @@ async def put_batch(ledger: Ledger, trail: Trail, call: Call, body: requests.Put
     return orjson.dumps({"results": [_outcome(*part) for part in zip(puts, *parts, strict=True)]})
 
 
-def _outcome(put: requests.PutMemory, result: Done | HiveError, duplicate: bool) -> dict[str, Any]:
-    """A `MemoryOutcome` as it travels: a model for each of a thousand would take longer than all else here."""
+def _outcome(put: requests.PutMemory, result: PartResult | HiveError, duplicate: bool) -> dict[str, Any]:
+    """Return the wire format of a `MemoryOutcome`. A model for each of a thousand outcomes would dominate the
+    request."""
     outcome = {"namespace": put.namespace, "key": put.key}
     if isinstance(result, HiveError):
         return {**outcome, "version": None, "created": None, "duplicate": None, **result.body()}

@@ -1,12 +1,11 @@
-"""What the feed tells of memories is taken up into the chains: in its order, each version once.
+"""The reaction that links changes of memories into the audit chains, in feed order and each version once.
 
-Workers share the reaction, so a batch may begin behind what another worker has got and not linked yet, or never will,
-because it died: that is read from the stream itself, after a moment. So is, at once, what is missing within a batch,
-because workers that wait for changes get them in turns.
+Workers share the reaction. The messages before a batch may be with another worker, which may have died: they are read
+from the stream after a short wait. Gaps within a batch are read at once, because the workers receive messages in turns.
 
-The feed may lose its tail and reuse the sequences for other changes. A batch that was received before the loss is
-recognized by the time when its last message was stored, and the stream is read instead of it. A feed with another
-identity is read again from its first message, and versions decide which changes have a link already.
+The feed may lose its tail and reuse the sequences. A batch from before the loss is recognized by the time at which its
+last message was stored, and the stream is read instead. A feed with another identity is read from its first message,
+and versions decide which changes already have a link.
 """
 
 import asyncio
@@ -19,10 +18,10 @@ import structlog
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.subjects import decode_token, encode_token
-from hivemem_memory.decisions.auditing import Done, Mark, Taking, done_of, take_up
-from hivemem_memory.endpoints.auditing import REACTION, Trail
-from hivemem_memory.endpoints.links import linked_versions, read_mark
-from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, TAKEN_UP
+from hivemem_memory.decisions.audit_chain import AuditedWrite, FeedMark, LinkBatch, audited_write, link_changes
+from hivemem_memory.endpoints.audit_trail import REACTION, AuditTrail
+from hivemem_memory.endpoints.chain_links import linked_versions, read_mark
+from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, FEED_POSITION
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger, system_write
@@ -31,18 +30,18 @@ log = structlog.get_logger("hivemem.memory")
 
 BATCH: Final = 500
 GATHER_SECONDS: Final = 0.05
-"""A change may be that much older before it is linked; then a commit is shared by many."""
+"""How long a change may wait for others that share its commit."""
 ACK_WAIT_SECONDS: Final = 5.0
-"""How long the chains stand still where a worker dies with a batch."""
+"""How long the chains wait if a worker dies with a batch."""
 OTHERS_SECONDS: Final = 1.0
-"""How long another worker has for what it got before."""
+"""How long another worker has to link its earlier messages."""
 POLL_SECONDS: Final = 0.02
 AGAIN_MS: Final = 100
 TENANTS_AT_ONCE: Final = 16
 
 
-def audit_reaction(ledger: Ledger, trail: Trail) -> Reaction:
-    taking_up = TakingUp(ledger, trail)
+def audit_reaction(ledger: Ledger, trail: AuditTrail) -> Reaction:
+    taking_up = FeedLinker(ledger, trail)
     return Reaction(
         REACTION,
         (f"hive.chg.*.{MEMORY.name}.>",),
@@ -54,8 +53,8 @@ def audit_reaction(ledger: Ledger, trail: Trail) -> Reaction:
     )
 
 
-class TakingUp:
-    def __init__(self, ledger: Ledger, trail: Trail) -> None:
+class FeedLinker:
+    def __init__(self, ledger: Ledger, trail: AuditTrail) -> None:
         self._ledger = ledger
         self._trail = trail
         self._feed: str | None = None
@@ -76,23 +75,22 @@ class TakingUp:
                 found.setdefault(token, []).append(part)
         tenants = [(tenant, rows) for token, rows in found.items() if (tenant := _tenant_of(token)) is not None]
         if await self._trail.feed.holds(changes[-1].sequence, changes[-1].stored_at):
-            work = [self._take_up(feed, tenant, rows, until) for tenant, rows in tenants]
+            work = [self._link_batch(feed, tenant, rows, until) for tenant, rows in tenants]
         else:
-            log.warning("the feed has other changes by now than were received", sequence=changes[-1].sequence)
-            work = [self._take_up_stored(feed, tenant) for tenant, _ in tenants]
+            log.warning("the feed lost a batch after it was received", sequence=changes[-1].sequence)
+            work = [self._link_stored(feed, tenant) for tenant, _ in tenants]
         await _all(work)
 
     async def _begin(self, feed: str) -> None:
-        """Take up a feed with another identity for every tenant, because acknowledged messages are not delivered
-        again."""
+        """Process a feed with another identity for every tenant, because acknowledged messages are not redelivered."""
         tenants = await self._ledger.tenants(CHAIN)
         for start in range(0, len(tenants), TENANTS_AT_ONCE):
             some = tenants[start : start + TENANTS_AT_ONCE]
             marks = await asyncio.gather(*(read_mark(self._ledger, name) for name in some))
             others = [name for name, mark in zip(some, marks, strict=True) if mark.feed not in (None, feed)]
-            await _all([self._take_up_stored(feed, _Tenant.of(encode_token(name))) for name in others])
+            await _all([self._link_stored(feed, _Tenant.of(encode_token(name))) for name in others])
 
-    async def _take_up(self, feed: str, tenant: "_Tenant", rows: list[list[ReceivedChange]], until: float) -> None:
+    async def _link_batch(self, feed: str, tenant: "_Tenant", rows: list[list[ReceivedChange]], until: float) -> None:
         while rows:
             mark = await self._wait_for_others(feed, tenant, rows[0][0].sequence, until)
             rows = _behind(mark.through(feed), rows)
@@ -100,8 +98,8 @@ class TakingUp:
                 part, rows = await self._fill(tenant, mark.through(feed), rows)
                 await self._link(feed, tenant, mark, part)
 
-    async def _take_up_stored(self, feed: str, tenant: "_Tenant") -> None:
-        """Take up every change of a tenant that the stream holds now."""
+    async def _link_stored(self, feed: str, tenant: "_Tenant") -> None:
+        """Link every change of a tenant that the stream holds now."""
         last = await self._trail.feed.last(tenant.subject)
         whole = last is None
         while last is not None and not whole:
@@ -110,8 +108,8 @@ class TakingUp:
             await self._link(feed, tenant, mark, part)
             whole = part.whole
 
-    async def _wait_for_others(self, feed: str, tenant: "_Tenant", first: int, until: float) -> Mark:
-        """Wait a moment until the chain has everything before a message. Return how far the chain is then."""
+    async def _wait_for_others(self, feed: str, tenant: "_Tenant", first: int, until: float) -> FeedMark:
+        """Wait briefly until the chain has everything before a message, and return the chain's position then."""
         while True:
             mark = await read_mark(self._ledger, tenant.name)
             through = mark.through(feed)
@@ -125,12 +123,12 @@ class TakingUp:
     async def _fill(
         self, tenant: "_Tenant", through: int, rows: list[list[ReceivedChange]]
     ) -> "tuple[_Part, list[list[ReceivedChange]]]":
-        """Return the changes from there on that fit one commit, gaps read from the stream, and the rows left over."""
+        """Return the next changes that fit one commit, with gaps read from the stream, and the remaining rows."""
         after = [through, *(row[-1].sequence for row in rows[:-1])]
         gaps = await asyncio.gather(
             *(self._between(tenant, start, row[0].sequence) for start, row in zip(after, rows, strict=True))
         )
-        changes: list[Done] = []
+        changes: list[AuditedWrite] = []
         was_read = False
         for place, (gap, row) in enumerate(zip(gaps, rows, strict=True)):
             changes += gap.changes
@@ -138,12 +136,12 @@ class TakingUp:
             if not gap.whole:
                 return _Part(changes, gap.through, whole=False, was_read=True), rows[place:]
             for received in row:
-                changes += _done(tenant, received.change, received.sequence)
+                changes += _write_link(tenant, received.change, received.sequence)
         return _Part(changes, rows[-1][-1].sequence, whole=True, was_read=was_read), []
 
     async def _between(self, tenant: "_Tenant", after: int, before: int) -> "_Part":
-        """Read at most a batch of messages that another worker got."""
-        changes: list[Done] = []
+        """Read at most a batch of messages that another worker received."""
+        changes: list[AuditedWrite] = []
         through = after
         for _ in range(BATCH):
             missed = await self._trail.feed.next(tenant.subject, through)
@@ -152,10 +150,10 @@ class TakingUp:
             through = missed.sequence
             change = missed.change()
             if change is not None:
-                changes += _done(tenant, change, through)
+                changes += _write_link(tenant, change, through)
         return _Part(changes, through, whole=False, was_read=True)
 
-    async def _link(self, feed: str, tenant: "_Tenant", mark: Mark, part: "_Part") -> None:
+    async def _link(self, feed: str, tenant: "_Tenant", mark: FeedMark, part: "_Part") -> None:
         if part.through <= mark.through(feed):
             return
         doubtful = {change.place for change in part.changes if mark.is_doubtful(feed, change.at)}
@@ -164,16 +162,20 @@ class TakingUp:
         if not all(map(_is_whole, changes)):
             changes = await asyncio.gather(*(self._with_digest(tenant.name, change) for change in changes))
         if (doubtful or part.was_read) and await self._trail.feed.identity() != feed:
-            raise Unavailable("the feed has another identity by now", retry_after_ms=AGAIN_MS)
-        taking = Taking(feed, mark, changes, part.through, linked)
+            raise Unavailable("the identity of the feed has changed", retry_after_ms=AGAIN_MS)
+        taking = LinkBatch(feed, mark, changes, part.through, linked)
         await self._ledger.commit(
             system_write(
-                tenant.name, CHAIN, CHAIN_ID, lambda heads, now: take_up(heads, taking, now), ((TAKEN_UP, CHAIN_ID),)
+                tenant.name,
+                CHAIN,
+                CHAIN_ID,
+                lambda heads, now: link_changes(heads, taking, now),
+                ((FEED_POSITION, CHAIN_ID),),
             )
         )
 
-    async def _with_digest(self, tenant: str, change: Done) -> Done:
-        """What was too large for the feed stands in the memory itself, unless it is erased by now."""
+    async def _with_digest(self, tenant: str, change: AuditedWrite) -> AuditedWrite:
+        """Read the digest of a change that was too large for the feed from the memory, unless it is erased."""
         if _is_whole(change):
             return change
         version = await self._ledger.record(MEMORY, tenant, change.place, change.to_version)
@@ -181,20 +183,20 @@ class TakingUp:
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Raises the first error once all are done: the next attempt must not meet the rest of this one."""
+    """Await all, then raise the first error. A retry must not run beside the rest of this attempt."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if result is not None:
             raise result
 
 
-def _is_whole(change: Done) -> bool:
+def _is_whole(change: AuditedWrite) -> bool:
     return change.digest is not None or change.operation == "erased"
 
 
-def _done(tenant: "_Tenant", change: Change, sequence: int) -> list[Done]:
-    done = done_of(tenant.name, change, sequence)
+def _write_link(tenant: "_Tenant", change: Change, sequence: int) -> list[AuditedWrite]:
+    done = audited_write(tenant.name, change, sequence)
     if done is None:
-        log.warning("a change is not of the memory that its subject names", sequence=sequence)
+        log.warning("ignored a change whose body does not match its subject", sequence=sequence)
         return []
     return [done]
 
@@ -203,7 +205,7 @@ def _tenant_of(token: str) -> "_Tenant | None":
     try:
         return _Tenant.of(token)
     except InvalidRequest:
-        log.warning("a subject of the feed names no tenant", token=token)
+        log.warning("ignored a change whose subject names no tenant", token=token)
         return None
 
 
@@ -215,15 +217,15 @@ class _Tenant(NamedTuple):
 
     @classmethod
     def of(cls, token: str) -> "_Tenant":
-        """Raises `InvalidRequest` if the token is malformed."""
+        """Return the tenant of a subject token. Raises `InvalidRequest` if the token is malformed."""
         return cls(decode_token(token), f"hive.chg.{token}.{MEMORY.name}.>")
 
 
 class _Part(NamedTuple):
-    """Changes of a tenant through a sequence. `whole` if none was left out before the requested end; `was_read` if some
-    came from the stream instead of the batch."""
+    """Changes of a tenant through a sequence. `whole` says that it has all changes up to the requested end;
+    `was_read` that some were read from the stream."""
 
-    changes: list[Done]
+    changes: list[AuditedWrite]
     through: int
     whole: bool
     was_read: bool
@@ -235,7 +237,7 @@ def _behind(through: int, rows: Sequence[list[ReceivedChange]]) -> list[list[Rec
 
 
 def _rows(changes: Sequence[ReceivedChange]) -> list[list[ReceivedChange]]:
-    """Those between which no worker got anything, nor has got it before."""
+    """Split changes into rows without gaps: no other worker received a message between two changes of a row."""
     rows = [[changes[0]]]
     for before, after in pairwise(changes):
         if after.delivery == before.delivery + 1 and not before.again and not after.again:

@@ -1,10 +1,10 @@
-"""The worker's timer: expired memories are deleted, abandoned erasures go on, and old answers are forgotten."""
+"""The worker's timer. It deletes expired memories, resumes abandoned erasures and removes old answers."""
 
 import asyncio
 from typing import Final
 
-from hivemem_memory.decisions.expiring import expire_memory
-from hivemem_memory.endpoints.erasing import Eraser
+from hivemem_memory.decisions.expiry import expire_memory
+from hivemem_memory.endpoints.erasures import Eraser
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.erasures import ERASURE
 from hivemem_memory.entities.memories import MEMORY
@@ -16,12 +16,12 @@ from hivemem_runtime.ledger.port import Ledger, Write, system_write
 SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 AT_ONCE: Final = 200
-"""Of one kind and tenant, each time it looks."""
+"""The maximum number of entities per kind and tenant in one round."""
 
 
-class Clock(Timer):
+class Upkeep(Timer):
     def __init__(self, ledger: Ledger, eraser: Eraser, request_memory_seconds: float) -> None:
-        super().__init__("memory-clock", (self.expire_all, self.resume_all, self.forget_all), SECONDS)
+        super().__init__("memory-upkeep", (self.expire_all, self.resume_all, self.forget_all), SECONDS)
         self._ledger = ledger
         self._eraser = eraser
         self._memory = int(request_memory_seconds * 1_000_000)
@@ -39,7 +39,7 @@ class Clock(Timer):
             await for_each_tenant(self._ledger, ANSWER, self.forget)
 
     async def expire(self, tenant: str) -> None:
-        """Delete expired memories. Whatever reads them treats them as deleted already."""
+        """Delete expired memories. Reads treat them as deleted already."""
         due = now_microseconds() + 1
         async for found in pages(
             lambda cursor: self._ledger.covered(
@@ -49,13 +49,13 @@ class Clock(Timer):
             await asyncio.gather(*(self._ledger.commit(_expiry(tenant, memory.id)) for memory in found))
 
     async def resume(self, tenant: str) -> None:
-        """Resume erasures whose worker ended in the middle."""
+        """Resume erasures whose worker ended before they were done."""
         page = await self._ledger.find(ERASURE, tenant, "running", equals={}, limit=AT_ONCE)
         for head in page.items:
             self._eraser.resume(tenant, head.id, head)
 
     async def forget(self, tenant: str) -> None:
-        """Forget answers whose request cannot come again."""
+        """Remove answers whose request can no longer be retried."""
         before = now_microseconds() - self._memory
         page = await self._ledger.covered(ANSWER, tenant, "age", equals={}, high=before, limit=AT_ONCE)
         await asyncio.gather(*(self._eraser.forget(ANSWER, tenant, found.id) for found in page.items))
