@@ -9,7 +9,8 @@ from hivemem_contracts.subjects import Address, change_subject
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 
 if TYPE_CHECKING:
-    from hivemem_sessions.entities import ScopeRecord, SessionRecord
+    from hivemem_sessions.entities.sessions import SessionRecord
+    from hivemem_sessions.entities.state import ScopeRecord
 
 
 def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcement, ...]:
