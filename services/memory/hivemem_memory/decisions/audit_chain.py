@@ -112,28 +112,28 @@ class LinkBatch(NamedTuple):
     linked: Mapping[str, int]
 
 
-def link_changes(heads: Heads, taking: LinkBatch, now: int) -> Decision:
+def link_changes(heads: Heads, batch: LinkBatch, now: int) -> Decision:
     """Link the changes that have no link yet. Versions of a place only grow, so an equal or lower one is skipped."""
     chain = heads(CHAIN, CHAIN_ID)
     mark = feed_mark(chain, heads(FEED_POSITION, CHAIN_ID))
-    taken, is_another = mark.through(taking.feed), mark.feed not in (None, taking.feed)
-    moved = mark != taking.after
-    if taken < taking.after.through(taking.feed) or (is_another and moved):
+    through, is_another = mark.through(batch.feed), mark.feed not in (None, batch.feed)
+    moved = mark != batch.after
+    if through < batch.after.through(batch.feed) or (is_another and moved):
         raise _moved(mark)
     news: list[AuditedWrite] = []
-    linked = dict(taking.linked)
-    for change in taking.changes:
-        if change.sequence <= taken:
+    linked = dict(batch.linked)
+    for change in batch.changes:
+        if change.sequence <= through:
             continue
-        if moved and mark.is_doubtful(taking.feed, change.at):
+        if moved and mark.is_doubtful(batch.feed, change.at):
             raise _moved(mark)
         if change.to_version > linked.get(change.place, 0):
             linked[change.place] = change.to_version
             news.append(change)
-    appends = _linked(chain, (_write_link(change, taking.feed) for change in news))
-    if is_another or taking.through > max(taken, news[-1].sequence if news else 0):
+    appends = _linked(chain, (_write_link(change, batch.feed) for change in news))
+    if is_another or batch.through > max(through, news[-1].sequence if news else 0):
         doubt_until = now + SKEW_MICROSECONDS if is_another else mark.doubt_until
-        appends.append(Append(FEED_POSITION, CHAIN_ID, FeedPosition(taking.feed, taking.through, doubt_until)))
+        appends.append(Append(FEED_POSITION, CHAIN_ID, FeedPosition(batch.feed, batch.through, doubt_until)))
     return appends
 
 

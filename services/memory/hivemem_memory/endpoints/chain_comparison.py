@@ -71,7 +71,7 @@ class MemoryLink(NamedTuple):
 class AwaitedLink(NamedTuple):
     """A link that is not of the memory's newest version, so another link of that memory must follow."""
 
-    told: MemoryLink
+    linked: MemoryLink
     head: Head[MemoryHead]
 
 
@@ -91,37 +91,37 @@ class ChainComparison:
 
     async def compare(self, links: Sequence[MemoryLink]) -> None:
         """Compare the next links of memories. Raises `BrokenLink` for the first one that does not match."""
-        ids = list(dict.fromkeys(told.id for told in links))
+        ids = list(dict.fromkeys(linked.id for linked in links))
         versions = await self._versions(links)
         # Heads are read after the versions, so that an erasure between the two reads is visible.
         heads = await self._heads(ids)
-        for told, version in zip(links, versions, strict=True):
-            awaited = self._awaited.pop(told.id, None)
+        for linked, version in zip(links, versions, strict=True):
+            awaited = self._awaited.pop(linked.id, None)
             if awaited is not None:
-                _require_following(awaited.told, told.link)
+                _require_following(awaited.linked, linked.link)
             else:
-                await self._require_begun(told)
-            head = heads.get(told.id)
+                await self._require_begun(linked)
+            head = heads.get(linked.id)
             if isinstance(head, str):
-                raise BrokenLink(told.link.position, head)
-            if version is None and head is not None and head.value is not None and told.link.operation != "erased":
-                version, head = await self._look_again(told)
+                raise BrokenLink(linked.link.position, head)
+            if version is None and head is not None and head.value is not None and linked.link.operation != "erased":
+                version, head = await self._look_again(linked)
             if isinstance(version, str):
-                raise BrokenLink(told.link.position, version)
-            found = await self._compare_one(told, version, head)
-            if found.version > told.version:
-                self._awaited[told.id] = AwaitedLink(told, found)
+                raise BrokenLink(linked.link.position, version)
+            found = await self._compare_one(linked, version, head)
+            if found.version > linked.version:
+                self._awaited[linked.id] = AwaitedLink(linked, found)
         if len(self._awaited) > AWAITED_LINKS:
             await self._look_up(list(islice(self._awaited, AWAITED_LINKS // 2)))
 
-    async def _require_begun(self, told: MemoryLink) -> None:
+    async def _require_begun(self, linked: MemoryLink) -> None:
         """Raise `Broken` if the first link of a memory is not of its first version and the earlier versions are not
         erased."""
-        before = told.link.from_version
-        if before is None or await linked_version(self._ledger, self._tenant, told.id, told.link.position):
+        before = linked.link.from_version
+        if before is None or await linked_version(self._ledger, self._tenant, linked.id, linked.link.position):
             return
-        if await self._read_version(told.id, before) is not None:
-            raise BrokenLink(told.link.position, f"the chain has no link of the memory's version {before}")
+        if await self._read_version(linked.id, before) is not None:
+            raise BrokenLink(linked.link.position, f"the chain has no link of the memory's version {before}")
 
     async def settle(self) -> None:
         """Look up the links of all memories that still wait for one."""
@@ -130,21 +130,21 @@ class ChainComparison:
     async def _versions(self, links: Sequence[MemoryLink]) -> list[Version]:
         """Return the version of each link. One read finds all versions that were the newest at the time of the last
         link."""
-        written = [told for told in links if told.link.operation != "erased"]
+        written = [linked for linked in links if linked.link.operation != "erased"]
         if not written:
             return [None] * len(links)
-        ids = list(dict.fromkeys(told.id for told in written))
-        at = max(told.link.at for told in written)
+        ids = list(dict.fromkeys(linked.id for linked in written))
+        at = max(linked.link.at for linked in written)
         try:
             found = await self._ledger.as_of(MEMORY, self._tenant, ids, at)
         except UNREADABLE:
             found = {}
-        return await asyncio.gather(*(self._version(told, found.get(told.id)) for told in links))
+        return await asyncio.gather(*(self._version(linked, found.get(linked.id)) for linked in links))
 
-    async def _version(self, told: MemoryLink, found: Record[MemoryRecord] | None) -> Version:
-        if found is None or found.stamp.version == told.version:
+    async def _version(self, linked: MemoryLink, found: Record[MemoryRecord] | None) -> Version:
+        if found is None or found.stamp.version == linked.version:
             return found
-        return await self._read_version(told.id, told.version)
+        return await self._read_version(linked.id, linked.version)
 
     async def _read_version(self, id: str, version: int) -> Version:
         try:
@@ -152,10 +152,10 @@ class ChainComparison:
         except UNREADABLE:
             return f"version {version} of the memory cannot be read"
 
-    async def _look_again(self, told: MemoryLink) -> tuple[Version, Head[MemoryHead] | None]:
+    async def _look_again(self, linked: MemoryLink) -> tuple[Version, Head[MemoryHead] | None]:
         """Read the version and the head of a living memory again, because the first read did not find the version."""
-        version = await self._read_version(told.id, told.version)
-        return version, await self._ledger.head(MEMORY, self._tenant, told.id)
+        version = await self._read_version(linked.id, linked.version)
+        return version, await self._ledger.head(MEMORY, self._tenant, linked.id)
 
     async def _heads(self, ids: Sequence[str]) -> dict[str, Head[MemoryHead] | str]:
         try:
@@ -173,26 +173,28 @@ class ChainComparison:
         return found
 
     async def _compare_one(
-        self, told: MemoryLink, version: Record[MemoryRecord] | None, head: Head[MemoryHead] | None
+        self, linked: MemoryLink, version: Record[MemoryRecord] | None, head: Head[MemoryHead] | None
     ) -> Head[MemoryHead]:
         """Compare a link with its version and the memory's head, and return the head."""
-        link = told.link
+        link = linked.link
         if head is None:
             raise BrokenLink(link.position, "the memory is missing without an erasure")
-        newest = head.version == told.version
-        if head.version < told.version:
+        newest = head.version == linked.version
+        if head.version < linked.version:
             raise BrokenLink(link.position, f"the memory's head is at version {head.version}")
         if newest and (head.value is None) != (link.operation == "erased"):
             raise BrokenLink(link.position, "the memory was removed or written without a link")
         if link.operation == "erased":
             return head
         if version is None:
-            if head.value is not None and not await self._erased_since(told):
-                raise SuspectLink(link.position, f"version {told.version} of the memory is missing without an erasure")
+            if head.value is not None and not await self._erased_since(linked):
+                raise SuspectLink(
+                    link.position, f"version {linked.version} of the memory is missing without an erasure"
+                )
             return head
         problem = _differing(link, version)
         if problem is None and newest and head.value is not None:
-            problem = await self._differing_head(told.id, version, head.value)
+            problem = await self._differing_head(linked.id, version, head.value)
         if problem is not None:
             raise BrokenLink(link.position, problem)
         return head
@@ -210,12 +212,12 @@ class ChainComparison:
             return f"the memory's head does not match version {expected.version}"
         return None
 
-    async def _erased_since(self, told: MemoryLink) -> bool:
-        if await self._next_link(told, "erased") is not None:
+    async def _erased_since(self, linked: MemoryLink) -> bool:
+        if await self._next_link(linked, "erased") is not None:
             return True
         if not await self._current():
-            raise TooEarly(told.before)
-        return await self._next_link(told, "erased") is not None
+            raise TooEarly(linked.before)
+        return await self._next_link(linked, "erased") is not None
 
     async def _look_up(self, ids: Sequence[str]) -> None:
         """Look up the following links of some memories, a few at a time."""
@@ -223,31 +225,31 @@ class ChainComparison:
             awaited = [self._awaited.pop(id) for id in ids[start : start + LOOKED_UP_AT_ONCE]]
             missing = await self._not_followed(awaited)
             if missing and not await self._current():
-                raise TooEarly(missing[0].told.before)
+                raise TooEarly(missing[0].linked.before)
             for each in await self._not_followed(missing):
                 await self._require_old(each)
 
     async def _not_followed(self, awaited: Sequence[AwaitedLink]) -> list[AwaitedLink]:
-        following = await asyncio.gather(*(self._next_link(each.told) for each in awaited))
+        following = await asyncio.gather(*(self._next_link(each.linked) for each in awaited))
         for each, link in zip(awaited, following, strict=True):
             if link is not None and link is not UNKNOWN:
-                _require_following(each.told, link)
+                _require_following(each.linked, link)
         return [each for each, link in zip(awaited, following, strict=True) if link is None]
 
     async def _require_old(self, awaited: AwaitedLink) -> None:
         """Raise `TooEarly` if the version may still be announced, and `SuspectLink` if it was never announced."""
-        told, head = awaited
-        version = await self._read_version(told.id, told.version + 1)
+        linked, head = awaited
+        version = await self._read_version(linked.id, linked.version + 1)
         at = version.stamp.at if isinstance(version, Record) else head.at
-        if await is_on_its_way(self._ledger, self._tenant, told.id, told.version + 1, at):
-            raise TooEarly(told.before)
+        if await is_on_its_way(self._ledger, self._tenant, linked.id, linked.version + 1, at):
+            raise TooEarly(linked.before)
         raise SuspectLink(
-            told.link.position, f"the memory has version {head.version}, but the chain has no link after this one"
+            linked.link.position, f"the memory has version {head.version}, but the chain has no link after this one"
         )
 
-    async def _next_link(self, told: MemoryLink, operation: str | None = None) -> Link | None:
+    async def _next_link(self, linked: MemoryLink, operation: str | None = None) -> Link | None:
         """Return the next link of a version of the same memory, if given with that operation."""
-        after = told.link.position
+        after = linked.link.position
         while True:
             try:
                 records = await self._ledger.history(
@@ -257,7 +259,7 @@ class ChainComparison:
                     after=after,
                     limit=LOOKED_UP_AT_ONCE if operation else 1,
                     by_position=True,
-                    tag=("place", told.id),
+                    tag=("place", linked.id),
                 )
             except UNREADABLE:
                 return UNKNOWN
@@ -273,8 +275,8 @@ UNKNOWN: Final = Link(0, 0, "", "", "", "")
 """A placeholder for a later link that cannot be read. Its own check reports it as broken."""
 
 
-def _require_following(told: MemoryLink, following: Link) -> None:
-    if following.from_version != told.version:
+def _require_following(linked: MemoryLink, following: Link) -> None:
+    if following.from_version != linked.version:
         raise SuspectLink(following.position, f"the chain has no link of the memory's version {following.from_version}")
 
 

@@ -124,7 +124,7 @@ class ChainVerification:
         only the chain itself is verified."""
         place, taken = self._place, self._taken
         records, problem = await self._links(place.position, through)
-        told: list[MemoryLink] = []
+        linked: list[MemoryLink] = []
         for record in records:
             link = record.value
             wrong = _wrong(link, record.stamp.version, place)
@@ -132,14 +132,14 @@ class ChainVerification:
                 problem = wrong
                 break
             if tells(link):
-                told.append(MemoryLink(link, place))
+                linked.append(MemoryLink(link, place))
             if link.sequence is not None:
                 taken = link.feed, link.sequence
             place = ChainPosition(link.position, link.hash)
         self._looked_at += place.position - self._place.position
         if self._suspect is None:
             try:
-                await self._compared.compare(told)
+                await self._compared.compare(linked)
             except SuspectLink as suspect:
                 self._suspect = suspect
         if place.position < through:

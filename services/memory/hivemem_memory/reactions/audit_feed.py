@@ -163,13 +163,13 @@ class FeedLinker:
             changes = await asyncio.gather(*(self._with_digest(tenant.name, change) for change in changes))
         if (doubtful or part.was_read) and await self._trail.feed.identity() != feed:
             raise Unavailable("the identity of the feed has changed", retry_after_ms=AGAIN_MS)
-        taking = LinkBatch(feed, mark, changes, part.through, linked)
+        batch = LinkBatch(feed, mark, changes, part.through, linked)
         await self._ledger.commit(
             system_write(
                 tenant.name,
                 CHAIN,
                 CHAIN_ID,
-                lambda heads, now: link_changes(heads, taking, now),
+                lambda heads, now: link_changes(heads, batch, now),
                 ((FEED_POSITION, CHAIN_ID),),
             )
         )
