@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from hivemem_artifacts.endpoints import deleting
-from hivemem_artifacts.endpoints.deleting import Deleting
+from hivemem_artifacts.endpoints import deletions
+from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
 from hivemem_artifacts.entities.deletions import DELETION
 from hivemem_artifacts.entities.places import place_of
 from hivemem_contracts.changes import Change
@@ -72,19 +72,19 @@ async def test_bytes_stay_while_any_other_file_has_them(bot: Agent) -> None:
 
 @pytest.mark.parametrize("step", ["_release", "_erase"])
 async def test_an_interrupted_deletion_goes_on(bot: Agent, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    monkeypatch.setattr(deleting, "RELEASED_AT_ONCE", 2)
+    monkeypatch.setattr(deletions, "RELEASED_AT_ONCE", 2)
     for n in range(5):
         await bot.save("a", f"{n}".encode())
-    done, calls = getattr(Deleting, step), list[str]()
+    done, calls = getattr(ArtifactDeleter, step), list[str]()
 
-    async def interrupt(self: Deleting, tenant: str, *arguments: Any) -> Any:
+    async def interrupt(self: ArtifactDeleter, tenant: str, *arguments: Any) -> Any:
         if tenant == bot.tenant:
             calls.append(step)
             if len(calls) == (2 if step == "_release" else 1):
                 raise Unavailable("the store is away", retry_after_ms=1)
         return await done(self, tenant, *arguments)
 
-    monkeypatch.setattr(Deleting, step, interrupt)
+    monkeypatch.setattr(ArtifactDeleter, step, interrupt)
     assert (await bot.refusal("delete", id="m1", session_id="s1", name="a")).code == 50301
     refused = await bot.refusal("save", session_id="s1", name="a", data_base64="MA==")
     assert (refused.code, refused.error["retryable"]) == (50301, True)
@@ -92,7 +92,7 @@ async def test_an_interrupted_deletion_goes_on(bot: Agent, monkeypatch: pytest.M
     assert head is not None
     assert head.value is not None
     assert head.value.running
-    await parts_of(bot.worker).deleting.finish(bot.tenant, head.id, head.value)
+    await parts_of(bot.worker).deleter.finish(bot.tenant, head.id, head.value)
     assert (await bot.ask("delete", id="m1", session_id="s1", name="a"))["version"] == 6
     assert (await bot.told("artifact.>"))[-1] == ("artifact.deleted", 6)
     assert await unreferenced(bot) == 5

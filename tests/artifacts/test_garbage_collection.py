@@ -228,7 +228,7 @@ async def test_a_long_collection_says_that_there_is_more(bot: Agent, monkeypatch
     for n in range(3):
         await bot.save(f"{n}", f"{n}".encode())
         await delete(bot, f"{n}")
-    monkeypatch.setattr("hivemem_artifacts.endpoints.collecting.BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr("hivemem_artifacts.endpoints.garbage_collection.BUDGET_SECONDS", -1.0)
     found = await bot.ask("gc", grace_seconds=0)
     assert (found["removed"], found["done"]) == (0, False)
     monkeypatch.undo()

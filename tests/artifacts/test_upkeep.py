@@ -26,7 +26,7 @@ async def age(bot: Agent, upload: Body, seconds: int) -> None:
     older = replace(head.value, expires_at=head.value.expires_at - seconds * 1_000_000)
     append = Append(UPLOAD, head.id, older)
     await bot.ledger.commit(Write(bot.tenant, "clock", UPLOAD, head.id, lambda heads, now: [append]))
-    held = parts_of(bot.worker).holding.held.get(head.id)
+    held = parts_of(bot.worker).open_uploads.opened.get(head.id)
     if held is not None:
         held.upload = older
 
@@ -41,7 +41,7 @@ async def test_an_abandoned_upload_vanishes(bot: Agent, deployment: Deployment) 
         await bot.chunk(upload, 0, os.urandom(CHUNK))
     await age(bot, abandoned, deployment.settings.upload_seconds)
     assert (await bot.refusal("commit", upload_id=abandoned["upload_id"])).code == 40401
-    await parts_of(bot.worker).clock.expire()
+    await parts_of(bot.worker).upkeep.expire()
     head = await bot.ledger.head(UPLOAD, bot.tenant, abandoned["upload_id"])
     assert head is not None
     assert head.value is None
@@ -69,7 +69,7 @@ async def test_what_has_ended_is_forgotten_after_a_while(bot: Agent, deployment:
     saved = await bot.ask("commit", upload_id=upload["upload_id"])
     await age(bot, upload, deployment.settings.upload_seconds + 1)
     assert await bot.ask("commit", upload_id=upload["upload_id"]) == saved
-    await parts_of(bot.worker).clock.expire()
+    await parts_of(bot.worker).upkeep.expire()
     assert (await bot.refusal("commit", upload_id=upload["upload_id"])).code == 40401
     assert await bot.content("a") == b"abc"
 
@@ -81,7 +81,7 @@ async def test_a_deletion_whose_worker_ended_goes_on(bot: Agent) -> None:
     await bot.ledger.commit(
         Write(bot.tenant, bot.name, DELETION, place, lambda heads, now: [Append(DELETION, place, left)])
     )
-    await parts_of(bot.worker).clock.go_on()
+    await parts_of(bot.worker).upkeep.resume_deletions()
     assert (await bot.refusal("stat", session_id="s1", name="a")).code == 40401
     assert (await bot.save("a", b"2"))["version"] == 3
 
@@ -89,7 +89,7 @@ async def test_a_deletion_whose_worker_ended_goes_on(bot: Agent) -> None:
 async def test_the_clock_collects_what_is_unused(
     bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = parts_of(bot.worker).clock
+    clock = parts_of(bot.worker).upkeep
     await bot.save("a", b"collect me")
     await bot.ask("delete", session_id="s1", name="a")
     await clock.collect()
@@ -103,7 +103,7 @@ async def test_the_clock_collects_what_is_unused(
 async def test_old_stagings_of_nobody_are_removed(
     bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = parts_of(bot.worker).clock
+    clock = parts_of(bot.worker).upkeep
     staging = await deployment.store.open_staging("left-behind")
     await staging.append(b"x")
     await staging.close()

@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from hivemem_artifacts.entities.places import session_and_name
 from hivemem_artifacts.ports import NAMES_PER_CALL
-from hivemem_artifacts.reactions.views import Views
+from hivemem_artifacts.reactions.views import SessionViews
 
 from .conftest import Deployment
 from .hive import Agent, Body, eventually
@@ -181,9 +182,34 @@ async def test_a_view_that_was_spoiled_comes_out_right_with_the_next_change(bot:
     await eventually(lambda: sorted(shown.files().values()) == [b"1", b"2"], "both are shown")
 
 
+async def test_a_save_reads_the_versions_of_its_own_file_only(
+    bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reads for an update do not grow with the versions of the other files of the session."""
+    views = SessionViews(bot.ledger, deployment.store)
+    for name in ("a", "b", "c"):
+        for n in range(3):
+            await bot.save(name, f"{n}".encode())
+    await views.show_session(bot.tenant, "s1")
+    history = bot.ledger.history
+    read: list[str] = []
+
+    async def counted(entity: Any, tenant: str, id: str, **options: Any) -> Any:
+        if tenant == bot.tenant:
+            read.append(session_and_name(id)[1])
+        return await history(entity, tenant, id, **options)
+
+    monkeypatch.setattr(bot.ledger, "history", counted)
+    await views.show_session(bot.tenant, "s1")
+    assert read == []
+    await bot.save("b", b"new")
+    await views.show_session(bot.tenant, "s1")
+    assert set(read) <= {"b"}
+
+
 async def test_views_of_many_at_once_end_with_the_newest(bot: Agent, deployment: Deployment) -> None:
     """Several workers show the same session at the same time, while it changes."""
-    views = Views(bot.ledger, deployment.store)
+    views = SessionViews(bot.ledger, deployment.store)
     for n in range(5):
         await asyncio.gather(
             bot.save(f"f{n}", b"x"),

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hivemem_artifacts.adapters.objects import reading
-from hivemem_artifacts.adapters.objects.reading import WINDOW_BYTES, WINDOWS, ReadAhead
+from hivemem_artifacts.adapters.objects import read_ahead
+from hivemem_artifacts.adapters.objects.read_ahead import WINDOW_BYTES, WINDOWS, ReadAhead
 from hivemem_contracts.errors import NotFound
 
 from .content import some_bytes
@@ -98,7 +98,7 @@ async def test_so_many_windows_are_in_memory_and_no_more(monkeypatch: pytest.Mon
         await ahead.read(key, CHUNK, CHUNK)
     assert [length for _, length in far.fetched if length != CHUNK] == [WINDOW_BYTES - CHUNK] * WINDOWS
     assert far.fetched[-1] == (CHUNK, CHUNK)
-    monkeypatch.setattr(reading, "UNUSED_SECONDS", -1.0)
+    monkeypatch.setattr(read_ahead, "UNUSED_SECONDS", -1.0)
     await ahead.read(keys[-1], 2 * CHUNK, CHUNK)
     assert far.fetched[-1] == (2 * CHUNK, WINDOW_BYTES - 2 * CHUNK)
     await ahead.close()

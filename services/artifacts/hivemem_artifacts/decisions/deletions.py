@@ -1,11 +1,11 @@
-"""Deleting a file: its versions let go of their bytes a few at a time, and what is left is erased at the end."""
+"""The rules for deleting an artifact: its versions release their bytes in steps, then the artifact is erased."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hivemem_artifacts.decisions.saving import require_not_deleting
+from hivemem_artifacts.decisions.saves import require_not_deleting
 from hivemem_artifacts.entities.artifacts import ARTIFACT, ArtifactRecord
 from hivemem_artifacts.entities.blobs import BLOB, Blob
 from hivemem_artifacts.entities.deletions import DELETION, Deletion
@@ -25,9 +25,10 @@ def artifact_not_found(place: str, version: int | None = None) -> NotFound:
 def begin_deletion(
     heads: Heads, place: str, actor: str, cause: str, now: int, *, saved_until: int | None = None
 ) -> Decision:
-    """From here on nothing is saved under the name until all of it is gone.
+    """Begin a deletion. Until it ends, nothing can be saved under the name.
 
-    With `saved_until`, a file that has a later version is left alone: it belongs to who came after."""
+    An artifact with a version after `saved_until` stays, because it belongs to a later session.
+    """
     head = heads(ARTIFACT, place)
     if head is None or head.value is None:
         raise artifact_not_found(place)
@@ -41,15 +42,15 @@ def begin_deletion(
 def release_versions(
     heads: Heads, place: str, through: int, records: Sequence[Record[ArtifactRecord]], now: int
 ) -> Decision:
-    """These versions let go of their bytes; what nobody uses any more may be collected after the grace time."""
-    deletion = standing_deletion(heads(DELETION, place), through)
+    """Release the bytes of these versions. A blob without references may be collected after the grace period."""
+    deletion = running_deletion(heads(DELETION, place), through)
     if deletion is None or not records or records[0].stamp.version != deletion.released + 1:
-        return []  # somebody else has done it
+        return []  # another worker has released these versions
     appends: list[Append[Any, Any]] = [Append(DELETION, place, replace(deletion, released=records[-1].stamp.version))]
     for sha256, uses in Counter(record.value.sha256 for record in records).items():
         head = heads(BLOB, sha256)
         blob = value_of(head)
-        assert blob is not None, "what a version uses is known"
+        assert blob is not None, "every version has a blob"
         left = blob.refs - uses
         assert left >= 0, "each use was counted"
         appends.append(Append(BLOB, sha256, Blob("present", blob.size, blob.life, left, None if left else now)))
@@ -57,11 +58,11 @@ def release_versions(
 
 
 def end_deletion(heads: Heads, place: str, through: int) -> Decision:
-    deletion = standing_deletion(heads(DELETION, place), through)
+    deletion = running_deletion(heads(DELETION, place), through)
     return [] if deletion is None else [Append(DELETION, place, replace(deletion, running=False))]
 
 
-def standing_deletion(head: Head[Deletion] | None, through: int) -> Deletion | None:
-    """The deletion through a version, while it is under way."""
+def running_deletion(head: Head[Deletion] | None, through: int) -> Deletion | None:
+    """Return the running deletion through a version, or None."""
     deletion = value_of(head)
     return deletion if deletion is not None and deletion.running and deletion.through == through else None

@@ -1,4 +1,4 @@
-"""Collecting bytes that nothing uses: first nobody can come to use them any more, then they are removed."""
+"""The rules for collecting unreferenced bytes: a blob is first made unusable, then its bytes are removed."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 
 
 def collectable(blob: Blob | None, before: int) -> bool:
-    """Whether its bytes have been without a use since before a moment, or a collection of them was interrupted."""
+    """Return whether the blob has been unreferenced since before a moment, or its collection was interrupted."""
     if blob is None or blob.unreferenced_since is None:
         return False
     return blob.state == "collecting" or (blob.usable and not blob.refs and blob.unreferenced_since < before)
@@ -22,7 +22,7 @@ def begin_collection(heads: Heads, sha256: str, before: int) -> Decision:
 
 
 def end_collection(heads: Heads, sha256: str, life: int) -> Decision:
-    """Nothing where another life has begun meanwhile."""
+    """Mark a blob as absent after its bytes were removed, unless a new life has begun."""
     head = heads(BLOB, sha256)
     blob = value_of(head)
     if blob is None or blob.state != "collecting" or blob.life != life:
@@ -31,9 +31,10 @@ def end_collection(heads: Heads, sha256: str, life: int) -> Decision:
 
 
 def fence_off(heads: Heads, sha256: str, life: int, size: int) -> Decision:
-    """Bytes that lie in the store without a use: whoever put them, and was about to commit, has to put others.
+    """Make stray bytes in the store unusable, so that a writer that is about to commit puts them again.
 
-    Nothing where nobody can be about to: a life is begun by who saw the blob at the version of that number."""
+    Nothing is appended if no writer can be about to commit: a new life has the number of the blob's version.
+    """
     head = heads(BLOB, sha256)
     version = 0 if head is None else head.version
     if version != life or (head is not None and head.value is not None and head.value.usable):

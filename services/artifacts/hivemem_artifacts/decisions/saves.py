@@ -1,4 +1,5 @@
-"""Saving a version, and the bytes that it needs: they must be in the store before it is committed, and stay there."""
+"""The rules for saving a version. Its bytes must be in the store before the commit, and its reference keeps them
+there."""
 
 from typing import Any, NamedTuple
 
@@ -12,14 +13,15 @@ DELETION_RETRY_MS = 50
 
 
 class BytesGone(HiveError):
-    """The bytes were collected, or fenced off, since they were looked at: make sure of them again. Never answered."""
+    """The bytes were collected or fenced off since the lookup, so they have to be put again. A caller never sees
+    this error."""
 
     retryable = True
 
 
-class Bytes(NamedTuple):
-    """Where bytes are, or are to be put, as of a look at their blob. `seen` is the blob's version then; `there` says
-    that they need not be put."""
+class BlobLookup(NamedTuple):
+    """The blob name for some bytes, as of one lookup. `seen` is the blob's version then; `there` says that the bytes
+    need no put."""
 
     sha256: str
     size: int
@@ -32,24 +34,24 @@ class Bytes(NamedTuple):
         return blob_name(self.sha256, self.life)
 
 
-def look(head: Head[Blob] | None, sha256: str, size: int) -> Bytes:
-    """What a saver does about its bytes: use those that are there, or begin a new life of them.
+def look_up(head: Head[Blob] | None, sha256: str, size: int) -> BlobLookup:
+    """Return the blob to use: the existing one, or a new life.
 
-    The number of a new life is the version that the blob had before it. A blob never has a version twice, so whoever
-    fences it off knows that nobody will use what lies there under older numbers.
+    A new life has the number of the blob's last version. Versions never repeat, so after a fence no writer uses an
+    older life.
     """
     if head is None or head.value is None:
         seen = 0 if head is None else head.version
-        return Bytes(sha256, size, seen, seen, there=False)
+        return BlobLookup(sha256, size, seen, seen, there=False)
     if head.value.usable:
-        return Bytes(sha256, size, head.value.life, head.version, there=True)
-    return Bytes(sha256, size, head.version, head.version, there=False)
+        return BlobLookup(sha256, size, head.value.life, head.version, there=True)
+    return BlobLookup(sha256, size, head.version, head.version, there=False)
 
 
 def save_version(
-    heads: Heads, place: str, found: Bytes, content_type: str, metadata: dict[str, Any], now: int
+    heads: Heads, place: str, found: BlobLookup, content_type: str, metadata: dict[str, Any], now: int
 ) -> Decision:
-    """The next version, and one more use of its bytes."""
+    """Append the next version, and one more reference to its bytes."""
     del now
     require_not_deleting(heads, place)
     blob = _used(heads(BLOB, found.sha256), found)
@@ -57,14 +59,14 @@ def save_version(
     return [Append(ARTIFACT, place, record), Append(BLOB, found.sha256, blob)]
 
 
-def _used(head: Head[Blob] | None, found: Bytes) -> Blob:
-    """The blob with one more use; `BytesGone` unless its bytes are surely in the store."""
+def _used(head: Head[Blob] | None, found: BlobLookup) -> Blob:
+    """Return the blob with one more reference. Raises `BytesGone` unless its bytes are certainly in the store."""
     blob = value_of(head)
     if blob is not None and blob.usable:
-        # Whoever put them: if that was not us, ours are another life that nobody uses, and are collected.
+        # If another writer put them, the bytes of this writer are an unreferenced life, which is collected.
         return Blob("present", blob.size, blob.life, blob.refs + 1)
     if found.there or (0 if head is None else head.version) != found.seen:
-        raise BytesGone("the bytes have to be put again")
+        raise BytesGone("the bytes must be put again")
     return Blob("present", found.size, found.life, 1)
 
 

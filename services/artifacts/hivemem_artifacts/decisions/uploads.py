@@ -1,8 +1,8 @@
-"""The life of an upload: begun, handed from worker to worker, committed or given up."""
+"""The rules of an upload: it begins, moves between workers, and is committed or aborted."""
 
 from dataclasses import replace
 
-from hivemem_artifacts.decisions.saving import Bytes, save_version
+from hivemem_artifacts.decisions.saves import BlobLookup, save_version
 from hivemem_artifacts.entities.artifacts import ARTIFACT
 from hivemem_artifacts.entities.places import place_of
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
@@ -11,15 +11,16 @@ from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 
 
 class Committed(HiveError):
-    """It is committed already: the answer is its artifact. Never answered as an error."""
+    """The upload is committed already, so the answer is its artifact. A caller never sees this error."""
 
 
 def upload_not_found(upload_id: str) -> NotFound:
-    return NotFound(f"upload {upload_id!r} does not exist, or was given up", upload_id=upload_id)
+    return NotFound(f"upload {upload_id!r} does not exist, or was aborted", upload_id=upload_id)
 
 
 def open_upload(heads: Heads, upload_id: str, now: int) -> Upload:
-    """The upload, if it takes bytes still; past its time it is given up, though nobody may have noted that yet."""
+    """Return an upload that still takes bytes. After its expiry time it counts as aborted, even before the timer
+    records that."""
     head = heads(UPLOAD, upload_id)
     upload = value_of(head)
     if upload is None or upload.state == "aborted" or (upload.open and upload.expires_at <= now):
@@ -30,20 +31,20 @@ def open_upload(heads: Heads, upload_id: str, now: int) -> Upload:
 
 
 def begin_upload(heads: Heads, upload_id: str, upload: Upload) -> Decision:
-    del heads  # the id is fresh: it follows from that of the request
+    del heads  # the id is derived from the request, so it is new
     return [Append(UPLOAD, upload_id, upload)]
 
 
 def hold_upload(heads: Heads, upload_id: str, member: str, expires_at: int, now: int) -> Decision:
-    """Another worker takes it over, or its holder puts off its end."""
+    """Hold an upload: another worker takes it over, or the holder extends its expiry."""
     upload = open_upload(heads, upload_id, now)
     return [Append(UPLOAD, upload_id, replace(upload, member=member, expires_at=expires_at))]
 
 
 def commit_upload(
-    heads: Heads, upload_id: str, found: Bytes, content_type: str, now: int, *, kept_until: int
+    heads: Heads, upload_id: str, found: BlobLookup, content_type: str, now: int, *, kept_until: int
 ) -> Decision:
-    """The next version of its name, and the upload's end, in one step."""
+    """Append the next version of the artifact, and end the upload."""
     upload = open_upload(heads, upload_id, now)
     place = place_of(upload.session_id, upload.name)
     saved = save_version(heads, place, found, content_type, upload.metadata, now)
@@ -54,7 +55,7 @@ def commit_upload(
 
 
 def abort_upload(heads: Heads, upload_id: str, now: int, *, kept_until: int) -> Decision:
-    """Nothing for one that has ended already."""
+    """Abort an upload. Does nothing if it has ended."""
     head = heads(UPLOAD, upload_id)
     upload = value_of(head)
     if upload is None:
@@ -66,7 +67,7 @@ def abort_upload(heads: Heads, upload_id: str, now: int, *, kept_until: int) -> 
 
 
 def expire_upload(heads: Heads, upload_id: str, now: int, *, kept_until: int) -> Decision:
-    """As `abort_upload`, if its time is really over: a chunk may have put it off since."""
+    """Abort an upload whose expiry time has passed. A chunk may have extended it."""
     head = heads(UPLOAD, upload_id)
     if head is None or head.value is None or head.value.expires_at > now:
         return []

@@ -1,8 +1,8 @@
-"""Deleting files: one by request, all of a session because it was deleted; each step goes on where a crash left off."""
+"""Deletions of artifacts, by request or with their session. Each step can be resumed after a crash."""
 
 from typing import Final
 
-from hivemem_artifacts.decisions.deleting import begin_deletion, end_deletion, release_versions, standing_deletion
+from hivemem_artifacts.decisions.deletions import begin_deletion, end_deletion, release_versions, running_deletion
 from hivemem_artifacts.entities.artifacts import ARTIFACT
 from hivemem_artifacts.entities.deletions import DELETION, Deletion
 from hivemem_artifacts.entities.places import place_of
@@ -18,15 +18,16 @@ from hivemem_runtime.service import Call, Service
 RELEASED_AT_ONCE: Final = 100
 
 
-class Deleting:
-    """Deletes files with all their versions."""
+def bind(service: Service, deleter: "ArtifactDeleter") -> None:
+    service.handler(operations.DELETE, deleter.delete)
+
+
+class ArtifactDeleter:
+    """Deletes artifacts with all their versions."""
 
     def __init__(self, ledger: Ledger, announcements: Announcements) -> None:
         self._ledger = ledger
         self._announcements = announcements
-
-    def bind(self, service: Service) -> None:
-        service.handler(operations.DELETE, self.delete)
 
     async def delete(self, call: Call, body: requests.DeleteArtifact) -> ArtifactDeleted:
         tenant, agent, cause = call.sender.tenant, call.sender.agent, call.message_id
@@ -50,7 +51,7 @@ class Deleting:
         )
 
     async def delete_for(self, tenant: str, place: str, *, actor: str, cause: str, saved_until: int) -> None:
-        """Because of what somebody did elsewhere. What was saved later than that is left alone."""
+        """Delete an artifact because its session was deleted. Versions saved later keep it alive."""
         outcome = await self._write(
             tenant,
             actor,
@@ -62,16 +63,16 @@ class Deleting:
             await self.finish(tenant, place, outcome.record)
 
     async def finish(self, tenant: str, place: str, deletion: Deletion) -> None:
-        """All that is left to do; nothing where it is done."""
+        """Carry out the remaining steps of a deletion."""
         actor, cause, through = deletion.actor, deletion.cause, deletion.through
         while True:
-            standing = await self._standing(tenant, place, through)
-            if standing is None:
+            running = await self._running(tenant, place, through)
+            if running is None:
                 return
-            if standing.released >= through:
+            if running.released >= through:
                 break
-            await self._release(tenant, place, standing)
-        stamp = await self._erase(tenant, place, standing)
+            await self._release(tenant, place, running)
+        stamp = await self._erase(tenant, place, running)
         if stamp is not None:
             await self._announcements.flush_tombstone(stamp)
         await self._write(tenant, actor, place, lambda heads, now: end_deletion(heads, place, through), cause=cause)
@@ -80,7 +81,7 @@ class Deleting:
         records = await self._ledger.history(
             ARTIFACT, tenant, place, after=deletion.released, before=deletion.through + 1, limit=RELEASED_AT_ONCE
         )
-        assert records, "versions are there until they have let go of their bytes"
+        assert records, "versions exist until they have released their bytes"
         await self._write(
             tenant,
             deletion.actor,
@@ -89,12 +90,13 @@ class Deleting:
             cause=deletion.cause,
         )
 
-    async def _standing(self, tenant: str, place: str, through: int) -> Deletion | None:
+    async def _running(self, tenant: str, place: str, through: int) -> Deletion | None:
         head = await self._ledger.head(DELETION, tenant, place)
-        return standing_deletion(head, through)
+        return running_deletion(head, through)
 
     async def _erase(self, tenant: str, place: str, deletion: Deletion) -> Stamp | None:
-        """None where it is done: the deletion of somebody who was held up must not hit the next file of the name."""
+        """Erase an artifact, or return None if that is done. A late deletion must not erase a new artifact with the
+        same name."""
         try:
             return await erase_announced(
                 self._ledger,

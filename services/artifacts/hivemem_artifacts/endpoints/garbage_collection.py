@@ -1,4 +1,4 @@
-"""Removing bytes that nothing uses any more, by request and by the clock."""
+"""Garbage collection of unreferenced bytes, by request and by the timer."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_artifacts.decisions.collecting import begin_collection, collectable, end_collection, fence_off
+from hivemem_artifacts.decisions.garbage_collection import begin_collection, collectable, end_collection, fence_off
 from hivemem_artifacts.entities.blobs import BLOB, Blob, blob_name, sha256_and_life
 from hivemem_artifacts.ports import BlobStore, StoredBlob
 from hivemem_contracts.artifacts import operations, requests
@@ -18,130 +18,129 @@ from hivemem_runtime.service import Call, Service
 
 PAGE: Final = 200
 BUDGET_SECONDS: Final = 3.0
-"""How long one request works on it."""
+"""How long one request collects."""
 
 
 @dataclass(slots=True)
-class Tally:
+class GarbageRun:
+    """One garbage collection: its actor and limits, and what it removed and kept."""
+
+    actor: str
+    before: int
+    until: float | None = None
+    dry_run: bool = False
     removed: int = 0
     bytes: int = 0
     kept: int = 0
     done: bool = True
 
+    def count(self, size: int) -> None:
+        self.removed += 1
+        self.bytes += size
 
-class Collecting:
-    """Bytes go in three steps: nobody can come to use them, they are removed, that is noted. A crash between two of
-    them leaves something that the next collection goes on with."""
+    def is_over(self) -> bool:
+        """Return whether the time limit was reached. The run is then incomplete."""
+        self.done = self.done and (self.until is None or time.monotonic() <= self.until)
+        return not self.done
+
+
+def bind(service: Service, collector: "GarbageCollector") -> None:
+    service.handler(operations.GC, collector.gc)
+
+
+class GarbageCollector:
+    """Collects garbage in three steps: make the blob unusable, remove its bytes, record the removal. The next
+    collection resumes after a crash."""
 
     def __init__(self, ledger: Ledger, store: BlobStore, grace_seconds: int) -> None:
         self._ledger = ledger
         self._store = store
         self._grace_seconds = grace_seconds
 
-    def bind(self, service: Service) -> None:
-        service.handler(operations.GC, self.gc)
-
     async def gc(self, call: Call, body: requests.CollectGarbage) -> GarbageCollected:
         await self._ledger.commit(call.note(BLOB, SYSTEM))
-        grace = self._grace_seconds if body.grace_seconds is None else body.grace_seconds
+        tenant, grace = call.sender.tenant, self._grace_seconds if body.grace_seconds is None else body.grace_seconds
         before = now_microseconds() - grace * 1_000_000
-        until = time.monotonic() + BUDGET_SECONDS
-        tally = await self.collect(call.sender.tenant, call.sender.agent, before, until=until, dry_run=body.dry_run)
-        if tally.done:
-            found = self._of_tenant(call.sender.tenant)
-            await self.collect_strays(found, call.sender.agent, before, tally, until=until, dry_run=body.dry_run)
+        run = GarbageRun(call.sender.agent, before, time.monotonic() + BUDGET_SECONDS, body.dry_run)
+        await self._collect(tenant, run)
+        if run.done:
+            await self._collect_strays((stored async for stored in self._store.blobs() if stored.tenant == tenant), run)
         return GarbageCollected.model_construct(
-            dry_run=body.dry_run, removed=tally.removed, bytes=tally.bytes, kept=tally.kept, done=tally.done
+            dry_run=run.dry_run, removed=run.removed, bytes=run.bytes, kept=run.kept, done=run.done
         )
 
-    async def _of_tenant(self, tenant: str) -> AsyncIterator[StoredBlob]:
-        async for stored in self._store.blobs():
-            if stored.tenant == tenant:
-                yield stored
+    async def collect_all(self, before: int) -> GarbageRun:
+        """Collect the garbage of all tenants, without a time limit."""
+        run = GarbageRun(SYSTEM, before)
+        for tenant in await self._ledger.tenants(BLOB):
+            await self._collect(tenant, run)
+            await asyncio.sleep(0)
+        await self._collect_strays(self._store.blobs(), run)
+        return run
 
-    async def collect(
-        self, tenant: str, actor: str, before: int, *, until: float | None = None, dry_run: bool = False
-    ) -> Tally:
-        """What lost its last use before a moment."""
-        tally = Tally()
+    async def _collect(self, tenant: str, run: GarbageRun) -> None:
+        """Collect blobs that have been unreferenced since before a moment."""
         async for heads in pages(
             lambda cursor: self._ledger.find(
-                BLOB, tenant, "unreferenced", equals={}, high=before, cursor=cursor, limit=PAGE
+                BLOB, tenant, "unreferenced", equals={}, high=run.before, cursor=cursor, limit=PAGE
             )
         ):
             for head in heads:
-                if until is not None and time.monotonic() > until:
-                    tally.done = False
-                    return tally
-                await self._collect_one(tenant, actor, head, before, tally, dry_run)
-        tally.kept += await self._ledger.count(BLOB, tenant, "unreferenced", equals={}, low=before)
-        return tally
+                if run.is_over():
+                    return
+                await self._collect_one(tenant, head, run)
+        run.kept += await self._ledger.count(BLOB, tenant, "unreferenced", equals={}, low=run.before)
 
-    async def _collect_one(
-        self, tenant: str, actor: str, head: Head[Blob], before: int, tally: Tally, dry_run: bool
-    ) -> None:
+    async def _collect_one(self, tenant: str, head: Head[Blob], run: GarbageRun) -> None:
         sha256, blob = head.id, head.value
-        if blob is None or not collectable(blob, before):
+        if blob is None or not collectable(blob, run.before):
             return
-        if not dry_run:
+        if not run.dry_run:
             if blob.state == "present":
                 begun = await self._commit(
-                    tenant, actor, sha256, lambda heads, now: begin_collection(heads, sha256, before)
+                    tenant, run, sha256, lambda heads, now: begin_collection(heads, sha256, run.before)
                 )
                 if begun.record is None:
-                    return  # somebody uses it again, or collects it
+                    return  # it is referenced again, or another worker collects it
             await self._store.delete(tenant, blob_name(sha256, blob.life))
-            await self._commit(tenant, actor, sha256, lambda heads, now: end_collection(heads, sha256, blob.life))
-        tally.removed += 1
-        tally.bytes += blob.size
+            await self._commit(tenant, run, sha256, lambda heads, now: end_collection(heads, sha256, blob.life))
+        run.count(blob.size)
 
-    async def collect_strays(
-        self,
-        found: AsyncIterator[StoredBlob],
-        actor: str,
-        before: int,
-        tally: Tally,
-        *,
-        until: float | None = None,
-        dry_run: bool = False,
-    ) -> None:
-        """What lies in the store and is not known: a crash came between the bytes and their noting."""
+    async def _collect_strays(self, found: AsyncIterator[StoredBlob], run: GarbageRun) -> None:
+        """Remove stray bytes in the store, which a crash left without a record in the ledger."""
         async for page in _grouped(found):
             for stored in await self._unknown(page):
-                if until is not None and time.monotonic() > until:
-                    tally.done = False
+                if run.is_over():
                     return
-                if stored.modified_at >= before:
-                    tally.kept += 1
+                if stored.modified_at >= run.before:
+                    run.kept += 1
                     continue
-                if not dry_run:
-                    await self._remove_stray(actor, stored)
-                tally.removed += 1
-                tally.bytes += stored.size
+                if not run.dry_run:
+                    await self._remove_stray(stored, run)
+                run.count(stored.size)
 
     async def _unknown(self, page: Sequence[StoredBlob]) -> list[StoredBlob]:
-        """Those that are not what the ledger means by their name."""
+        """Return the stored blobs that the ledger does not know in this life."""
         unknown: list[StoredBlob] = []
         for tenant in dict.fromkeys(stored.tenant for stored in page):
             own = [stored for stored in page if stored.tenant == tenant]
             heads = await self._ledger.heads(BLOB, tenant, list({sha256_and_life(stored.blob)[0] for stored in own}))
-            for stored in own:
-                sha256, life = sha256_and_life(stored.blob)
-                blob = value_of(heads.get(sha256))
-                if blob is None or blob.state == "absent" or blob.life != life:
-                    unknown.append(stored)
+            unknown += [stored for stored in own if _is_stray(stored, heads.get(sha256_and_life(stored.blob)[0]))]
         return unknown
 
-    async def _remove_stray(self, actor: str, stored: StoredBlob) -> None:
-        tenant = stored.tenant
+    async def _remove_stray(self, stored: StoredBlob, run: GarbageRun) -> None:
         sha256, life = sha256_and_life(stored.blob)
-        await self._commit(tenant, actor, sha256, lambda heads, now: fence_off(heads, sha256, life, stored.size))
-        blob = value_of(await self._ledger.head(BLOB, tenant, sha256))
-        if blob is None or blob.state == "absent" or blob.life != life:
-            await self._store.delete(tenant, stored.blob)
+        await self._commit(stored.tenant, run, sha256, lambda heads, now: fence_off(heads, sha256, life, stored.size))
+        if _is_stray(stored, await self._ledger.head(BLOB, stored.tenant, sha256)):
+            await self._store.delete(stored.tenant, stored.blob)
 
-    async def _commit(self, tenant: str, actor: str, sha256: str, decide: Decide) -> Outcome:
-        return await self._ledger.commit(system_write(tenant, BLOB, sha256, decide, actor=actor))
+    async def _commit(self, tenant: str, run: GarbageRun, sha256: str, decide: Decide) -> Outcome:
+        return await self._ledger.commit(system_write(tenant, BLOB, sha256, decide, actor=run.actor))
+
+
+def _is_stray(stored: StoredBlob, head: Head[Blob] | None) -> bool:
+    blob = value_of(head)
+    return blob is None or blob.state == "absent" or blob.life != sha256_and_life(stored.blob)[1]
 
 
 async def _grouped(found: AsyncIterator[StoredBlob]) -> AsyncIterator[list[StoredBlob]]:
@@ -153,15 +152,3 @@ async def _grouped(found: AsyncIterator[StoredBlob]) -> AsyncIterator[list[Store
             page = []
     if page:
         yield page
-
-
-async def collect_everywhere(collecting: Collecting, ledger: Ledger, store: BlobStore, before: int) -> Tally:
-    """Of all tenants, without haste."""
-    whole = Tally()
-    for tenant in await ledger.tenants(BLOB):
-        tally = await collecting.collect(tenant, SYSTEM, before)
-        whole.removed += tally.removed
-        whole.bytes += tally.bytes
-        await asyncio.sleep(0)
-    await collecting.collect_strays(store.blobs(), SYSTEM, before, whole)
-    return whole

@@ -1,11 +1,11 @@
-"""Reading files: what is known of them, their bytes in one answer, chunk by chunk, or from the store itself."""
+"""The operations that read an artifact: its metadata, its bytes inline or by URL, and its chunks."""
 
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from zlib import crc32
 
-from hivemem_artifacts.decisions.deleting import artifact_not_found
+from hivemem_artifacts.decisions.deletions import artifact_not_found
 from hivemem_artifacts.entities.artifacts import (
     ARTIFACT,
     ArtifactHead,
@@ -37,20 +37,25 @@ PRESIGNED_GET_SECONDS: Final = 3_600
 _CHUNK_DIGITS: Final = 15
 
 
+def bind(service: Service, reads: "ArtifactReads") -> None:
+    service.handler(operations.GET, reads.get)
+    service.handler(operations.STAT, reads.stat)
+
+
 def version_of(record: ArtifactRecord, stamp: Stamp) -> ArtifactHead:
-    """A version by itself, as a head would have it."""
+    """Return a version in the shape of a head."""
     return evolve_artifact(None, record, stamp)
 
 
 def artifact_model(tenant: str, place: str, version: ArtifactHead) -> Artifact:
-    """Built without checking: what is kept was checked when it came."""
+    """Return the wire format of a version, without validation: it was validated before it was stored."""
     fields = version_fields(tenant, place, version)
     fields["created_at"] = time_from_microseconds(version.created_at)
     return Artifact.model_construct(**fields)
 
 
 async def find_version(ledger: Ledger, tenant: str, place: str, version: int | None = None) -> ArtifactHead:
-    """The newest version, or the one of that number. `NotFound`."""
+    """Return a version, by default the newest. Raises `NotFound`."""
     if version is None:
         head = await ledger.head(ARTIFACT, tenant, place)
         if head is None or head.value is None:
@@ -65,22 +70,20 @@ async def find_version(ledger: Ledger, tenant: str, place: str, version: int | N
 def chunk_index(request: RawRequest) -> int:
     text = request.headers.get(CHUNK_HEADER, "")
     if not (text.isascii() and text.isdigit() and len(text) <= _CHUNK_DIGITS):
-        raise InvalidRequest(f"{CHUNK_HEADER}: the number of a chunk, counted from 0, is wanted", field=CHUNK_HEADER)
+        raise InvalidRequest(
+            f"{CHUNK_HEADER}: the header must be the number of a chunk, counted from 0", field=CHUNK_HEADER
+        )
     return int(text)
 
 
-class Reading:
-    """The operations that read bytes, and the raw subject that chunks are asked for on."""
+class ArtifactReads:
+    """The operations `get` and `stat`, and the answers to requests for chunks."""
 
     def __init__(self, ledger: Ledger, store: BlobStore) -> None:
         self._ledger = ledger
         self._store = store
         self.chunk_bytes = ARTIFACT_CHUNK_BYTES
-        """What the server passes is known once the worker is connected."""
-
-    def bind(self, service: Service) -> None:
-        service.handler(operations.GET, self.get)
-        service.handler(operations.STAT, self.stat)
+        """The chunk size, known once the worker is connected."""
 
     async def stat(self, call: Call, body: requests.StatArtifact) -> Artifact:
         place = place_of(body.session_id, body.name)
@@ -116,18 +119,19 @@ class Reading:
         )
 
     async def _inline(self, tenant: str, found: ArtifactHead, body: requests.GetArtifact) -> bytes | None:
-        """The range asked for; the whole, where nothing is said and it fits."""
+        """Return the requested range, or the whole artifact if no range is requested and it fits."""
         if body.length is not None:
             check_size("length", body.length, ARTIFACT_INLINE_BYTES)
         offset = body.offset or 0
-        rest = found.size - offset
-        if body.offset is None and body.length is None and rest > ARTIFACT_INLINE_BYTES:
+        close_idle = found.size - offset
+        if body.offset is None and body.length is None and close_idle > ARTIFACT_INLINE_BYTES:
             return None
-        length = min(rest, ARTIFACT_INLINE_BYTES if body.length is None else body.length)
+        length = min(close_idle, ARTIFACT_INLINE_BYTES if body.length is None else body.length)
         return await self._store.read(tenant, found.blob, offset, length) if length else b""
 
     async def chunk(self, request: RawRequest) -> RawAnswer:
-        """Looked up anew for each chunk: what was deleted meanwhile, or is another tenant's, is not there."""
+        """Answer a request for a chunk. Each one looks up the version, so that a deleted artifact or another
+        tenant's is not found."""
         sender, asked = parse_content_subject(request.subject)
         index = chunk_index(request)
         found = await find_version(self._ledger, sender.tenant, place_of(asked.session_id, asked.name), asked.version)

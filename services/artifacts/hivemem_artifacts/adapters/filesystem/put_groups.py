@@ -1,7 +1,7 @@
-"""Many small blobs written in one go, by one thread.
+"""Group writes of small blobs, in one thread.
 
-First all bytes are written, then all are made durable, then all get their names, and last these are made durable: the
-journal of the file system has one commit for many of them, and what all need is opened once.
+Each step runs for all blobs before the next: write the bytes, sync the files, rename them, sync the folders. The file
+system's journal then needs one commit for many blobs, and each folder is opened once.
 """
 
 import os
@@ -17,7 +17,7 @@ from hivemem_contracts.errors import HiveError
 
 
 class SmallBlob(NamedTuple):
-    """Bytes that are to be a blob."""
+    """The bytes and the name of a blob to write."""
 
     tenant: str
     blob: str
@@ -25,7 +25,7 @@ class SmallBlob(NamedTuple):
 
 
 def put_group(layout: Layout, blobs: Sequence[SmallBlob]) -> dict[int, Exception]:
-    """What went wrong, by the number of the blob; the others are durable."""
+    """Write blobs, and return the errors by blob number. All other blobs are durable."""
     failed: dict[int, Exception] = {}
     with ExitStack() as opened, translated():
         folders = _Folders(layout, opened)
@@ -38,7 +38,7 @@ def put_group(layout: Layout, blobs: Sequence[SmallBlob]) -> dict[int, Exception
 
 
 class _Folders:
-    """Those that a group needs, each opened once."""
+    """The folders of a group write, each opened once."""
 
     def __init__(self, layout: Layout, opened: ExitStack) -> None:
         self._opened = opened
@@ -58,7 +58,8 @@ class _Folders:
         return folder
 
     def sync(self, folder: Folder) -> None:
-        """Once all names are there. What went wrong is told to everyone: the kernel itself tells it once."""
+        """Sync a folder once, after all renames. A failure is raised for every blob, because the kernel reports it
+        only once."""
         if folder not in self._synced:
             try:
                 folder.sync()
@@ -71,7 +72,7 @@ class _Folders:
 
 
 class _Draft:
-    """A blob on its way, step by step."""
+    """One blob of a group write, with a method per step."""
 
     def __init__(self, folders: _Folders, blob: SmallBlob) -> None:
         self._folders = folders
@@ -82,7 +83,7 @@ class _Draft:
     def write(self) -> None:
         self._shard = self._folders.shard(self._blob.tenant, checked_blob(self._blob.blob))
         if is_blob(self._shard, self._blob.blob, len(self._blob.data)):
-            return  # whoever stored it may still be about to make its name durable
+            return  # another writer of the blob may not have synced its name yet
         self._name = fresh_name("put")
         self._descriptor = self._folders.staging.create(self._name)
         write_all(self._descriptor, self._blob.data, 0)
@@ -91,7 +92,7 @@ class _Draft:
     def place(self) -> None:
         if self._name:
             os.fsync(self._descriptor)
-            self._let_go()
+            self._close()
             self._folders.staging.rename(self._name, self._shard, self._blob.blob)
             self._name = ""
 
@@ -99,13 +100,13 @@ class _Draft:
         self._folders.sync(self._shard)
 
     def clear(self) -> None:
-        """Nothing is left behind of what failed."""
-        self._let_go()
+        """Remove the staged file of a failed write."""
+        self._close()
         if self._name:
             with suppress(OSError):
                 self._folders.staging.remove(self._name)
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)

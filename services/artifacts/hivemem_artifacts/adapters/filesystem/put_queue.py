@@ -1,23 +1,23 @@
-"""Small blobs on their way to the disk: those that come while others are being written are written next, together."""
+"""The queue of small blobs. Blobs that arrive during a group write form the next group."""
 
 import asyncio
 from collections import deque
 from typing import Final
 
-from hivemem_artifacts.adapters.filesystem.groups import SmallBlob, put_group
 from hivemem_artifacts.adapters.filesystem.layout import Layout
+from hivemem_artifacts.adapters.filesystem.put_groups import SmallBlob, put_group
 from hivemem_artifacts.adapters.threads import Threads
 
 LANES: Final = 4
-"""So many groups are written side by side: while one waits for the disk, another one is prepared."""
+"""The number of groups written in parallel: one is prepared while another waits for the disk."""
 
 GROUP: Final = 16
-"""The most blobs of one group: their files are open together."""
+"""The maximum number of blobs in a group, whose files are open at the same time."""
 
 
-class Puts:
-    """Writes what is waiting, in the order in which it came. Each caller waits for its own, so there is no more than
-    there are callers."""
+class PutQueue:
+    """Writes queued blobs in order of arrival. The queue is bounded by the callers, because each waits for its own
+    blob."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -26,7 +26,7 @@ class Puts:
         self._lanes: set[asyncio.Task[None]] = set()
 
     async def put(self, blob: SmallBlob) -> None:
-        """Durable when it returns. One that is cancelled may be written all the same."""
+        """Write a blob, durable when this returns. A cancelled call may still write it."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((blob, written))
         if len(self._lanes) < LANES:
@@ -35,7 +35,7 @@ class Puts:
         await written
 
     async def close(self) -> None:
-        """Write what is waiting, and end the threads."""
+        """Write all queued blobs, then end the threads."""
         if self._lanes:
             await asyncio.wait(self._lanes)
         await self._threads.close()
@@ -47,16 +47,16 @@ class Puts:
         finally:
             lane = asyncio.current_task()
             assert lane is not None, "it runs as a task"
-            self._lanes.remove(lane)  # at once: whoever comes after this must not count on it
+            self._lanes.remove(lane)  # before any await, so that the next caller starts a lane of its own
 
     async def _write(self, group: list[tuple[SmallBlob, asyncio.Future[None]]]) -> None:
         try:
             failed = await self._threads.run(put_group, self._layout, [blob for blob, _ in group])
-        except Exception as error:  # those who wait for it get to know
+        except Exception as error:  # the callers get the error
             failed = dict.fromkeys(range(len(group)), error)
         for number, (_, written) in enumerate(group):
             if written.done():
-                continue  # it was cancelled
+                continue  # the caller was cancelled
             if number in failed:
                 written.set_exception(failed[number])
             else:

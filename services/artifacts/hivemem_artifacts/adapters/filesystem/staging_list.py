@@ -1,4 +1,4 @@
-"""What is staged at all: the folders of uploads, and drafts that a kill has left behind."""
+"""The list of staged uploads, including files left behind by a kill."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from hivemem_artifacts.ports import StoredStaging
 def stored_stagings(layout: Layout) -> Generator[StoredStaging, None, None]:
     with translated(), layout.staging() as staging:
         for name in filter(is_upload_id, staging.names()):
-            with suppress(FileNotFoundError):  # it is gone meanwhile
+            with suppress(FileNotFoundError):  # removed in the meantime
                 yield StoredStaging(name, _modified_at(staging, name))
 
 
@@ -25,14 +25,14 @@ def discard_staging(layout: Layout, upload_id: str) -> None:
         if status is not None and stat.S_ISDIR(status.st_mode):
             with staging.folder(upload_id) as upload:
                 if not upload.lock():
-                    raise unavailable(f"the upload {upload_id} is being taken over by somebody else")
+                    raise unavailable(f"another worker is taking over upload {upload_id}")
                 for name in upload.names():
                     upload.remove(name)
         staging.remove(upload_id)
 
 
 def probe(layout: Layout) -> None:
-    """Make the folders, and try all that the store needs of its file system."""
+    """Create the folders, and try every file system feature that the store needs."""
     draft = fresh_name("check")
     with translated():
         layout.make()

@@ -1,4 +1,4 @@
-"""Making one object of others, on the server: its parts are copied side by side, and put together in the end."""
+"""Multipart uploads that join existing objects on the server. Parts are copied in parallel and then completed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from minio.datatypes import parse_copy_object
 from minio.xml import findtext
 
 from hivemem_artifacts.adapters.objects.errors import translated
-from hivemem_artifacts.adapters.objects.requests import Requests
+from hivemem_artifacts.adapters.objects.signed_requests import SignedRequests
 from hivemem_artifacts.adapters.threads import Threads
 from hivemem_contracts.errors import HiveError
 
 PART_BYTES: Final = 64 * 1024 * 1024
-"""The most that is copied within one call, and so within the time that the store may be silent."""
+"""The maximum size of a part, so that one copy fits within the read timeout."""
 
 
 COPIES_AT_ONCE: Final = 4
 
 
 class Part(NamedTuple):
-    """A range of an object, whose bytes are those of the `etag`."""
+    """A range of an object with a known etag."""
 
     key: str
     etag: str
@@ -31,10 +31,10 @@ class Part(NamedTuple):
     size: int
 
 
-class Joining:
-    """One object that is being put together; it is not there before `finish` returns. Each call blocks."""
+class MultipartUpload:
+    """A multipart upload. The object appears when `finish` returns. All calls block."""
 
-    def __init__(self, requests: Requests, bucket: str, key: str) -> None:
+    def __init__(self, requests: SignedRequests, bucket: str, key: str) -> None:
         self._requests = requests
         self._bucket = bucket
         self._key = key
@@ -42,7 +42,7 @@ class Joining:
         self._id = findtext(ElementTree.fromstring(response.data), "UploadId", True) or ""  # noqa: S314  # our store's
 
     def copy(self, number: int, part: Part) -> str:
-        """The etag of the part of that number, from 1 on."""
+        """Copy a part under its number, starting with 1, and return its etag."""
         headers = {
             "x-amz-copy-source": quote(f"/{self._bucket}/{part.key}"),
             "x-amz-copy-source-if-match": f'"{part.etag}"',
@@ -70,12 +70,12 @@ class Joining:
 
 
 def parts_of(key: str, etag: str, size: int) -> list[Part]:
-    """A whole object, in ranges that are copied in one call each."""
+    """Return the parts of a whole object, each small enough for one copy."""
     return [Part(key, etag, offset, min(PART_BYTES, size - offset)) for offset in range(0, size, PART_BYTES)]
 
 
-async def copied(threads: Threads, joining: Joining, parts: Sequence[Part]) -> None:
-    """Copy the parts, a few at a time, and put them together; nothing is left behind of what failed."""
+async def copied(threads: Threads, joining: MultipartUpload, parts: Sequence[Part]) -> None:
+    """Copy the parts in parallel and complete the upload. On failure the upload is aborted."""
     etags = [""] * len(parts)
     left = iter(enumerate(parts))
 

@@ -1,8 +1,7 @@
-"""Reads of an object that follow one another: what comes next is fetched with it, in one request to the store.
+"""Read-ahead for sequential reads: one request to the store fetches the next pieces too.
 
-Whoever gets a large file asks for one small piece after the other, and to the store a small one is as much work as one
-several times its size. Where several workers share a download, the next piece seldom comes to the same one, and little
-is fetched in vain.
+A download asks for many small pieces, and a small request costs the store as much as a larger one. If several workers
+share a download, reads are rarely sequential, and little is fetched in vain.
 """
 
 import asyncio
@@ -12,24 +11,24 @@ from dataclasses import dataclass
 from typing import Final
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""What is fetched in one request ends at a multiple of this."""
+"""The size of a window. A fetch ends at a multiple of it."""
 
 WINDOWS: Final = 8
-"""So many are in memory. Where more downloads are under way than that, the others read piece by piece."""
+"""The maximum number of windows in memory. Further downloads read piece by piece."""
 
 UNUSED_SECONDS: Final = 2.0
-"""A window from which nothing was read for so long makes room for another one."""
+"""A window that was not read for this long makes room for another."""
 
 KEYS: Final = 1_024
-"""Of so many objects it is known where the last read ended."""
+"""The maximum number of objects whose last read position is remembered."""
 
 Fetch = Callable[[str, int, int], Awaitable[bytes]]
-"""The bytes of an object from an offset on, at most so many; fewer only where it ends."""
+"""Fetch up to a number of bytes of an object from an offset; fewer only at its end."""
 
 
 @dataclass(slots=True)
 class _Window:
-    """Bytes of an object from `start` on, on their way or there."""
+    """Bytes of an object from `start` on, fetched or being fetched."""
 
     start: int
     data: asyncio.Task[bytes]
@@ -37,12 +36,12 @@ class _Window:
 
 
 class ReadAhead:
-    """Gives what `fetch` gives, and raises what it does."""
+    """Reads ahead with `fetch`, and raises its errors."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
         self._windows: dict[tuple[str, int], _Window] = {}
-        """By the object and the number of the window in it."""
+        """The windows, by object and window number."""
         self._ends: dict[str, int] = {}
         self._fetches: set[asyncio.Task[bytes]] = set()
 
@@ -65,21 +64,21 @@ class ReadAhead:
             self._drop(place, window)
             raise
         if end == (number + 1) * WINDOW_BYTES:
-            self._drop(place, window)  # who reads on needs it no more
+            self._drop(place, window)  # a sequential reader does not need it any more
         return data[offset - window.start : end - window.start]
 
     def forget(self, key: str) -> None:
-        """The object is being removed."""
+        """Drop the windows of an object that is being removed."""
         for place in [place for place in self._windows if place[0] == key]:
             del self._windows[place]
 
     async def close(self) -> None:
-        """Wait for what is on its way."""
+        """Wait for running fetches."""
         self._windows.clear()
         await asyncio.gather(*self._fetches, return_exceptions=True)
 
     def _open(self, place: tuple[str, int], start: int) -> _Window | None:
-        """None where there is no room."""
+        """Open a window, or return None if there is no room."""
         if len(self._windows) >= WINDOWS:
             before = time.monotonic() - UNUSED_SECONDS
             self._windows = {place: window for place, window in self._windows.items() if window.used > before}
@@ -98,7 +97,7 @@ class ReadAhead:
     def _ended(self, fetch: asyncio.Task[bytes]) -> None:
         self._fetches.discard(fetch)
         if not fetch.cancelled():
-            fetch.exception()  # whoever waits for it is told; there may be nobody left
+            fetch.exception()  # a reader gets the error; without a reader it must be retrieved here
 
     def _drop(self, place: tuple[str, int], window: _Window) -> None:
         if self._windows.get(place) is window:

@@ -1,6 +1,6 @@
-"""Requests for objects, signed without a hash of what they carry: bytes are hashed as they come, and once is enough.
+"""Signed S3 requests with an unsigned payload, so that bytes are hashed only once, on arrival.
 
-The client library does so over TLS alone. A checksum goes with the bytes instead, which the store compares.
+The client library does this only over TLS. The store verifies a CRC-32 checksum instead.
 """
 
 import binascii
@@ -22,14 +22,14 @@ _PROBE: Final = "region"
 
 
 class _Place(NamedTuple):
-    """Where the bucket is."""
+    """The address of the bucket."""
 
     url: SplitResult
     region: str
 
 
-class Requests:
-    """For the objects of one bucket. Raises what the client library does."""
+class SignedRequests:
+    """Sends requests for the objects of one bucket. Raises errors of the client library."""
 
     def __init__(self, client: Minio, pool: PoolManager, credentials: Credentials, bucket: str) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class Requests:
         headers: Mapping[str, str] | None = None,
         body: Sequence[bytes] = (),
     ) -> BaseHTTPResponse:
-        """The answer, if it is a success."""
+        """Send a request and return the successful response."""
         place, now = self._place(), datetime.now(UTC)
         url = place.url._replace(path=place.url.path + quote(key), query=urlencode(query or {}))
         plain: dict[str, str | list[str] | tuple[str]] = {
@@ -74,7 +74,7 @@ class Requests:
         return _checked(self._pool.request(method, urlunsplit(url), body=body, headers=plainly))
 
     def _place(self) -> _Place:
-        """The library knows how buckets are addressed, and the store the region: both are in a URL that is signed."""
+        """Return the bucket's URL and region. Both are taken from a signed URL of the client library."""
         if self._known is None:
             url = urlsplit(self._client.presigned_get_object(self._bucket, _PROBE))
             region = parse_qs(url.query)["X-Amz-Credential"][0].split("/")[-3]
@@ -83,7 +83,7 @@ class Requests:
 
 
 def checksum(body: Sequence[bytes]) -> str:
-    """As S3 writes a CRC-32."""
+    """Return a CRC-32 as S3 encodes it."""
     crc = 0
     for piece in body:
         crc = binascii.crc32(piece, crc)
@@ -91,7 +91,7 @@ def checksum(body: Sequence[bytes]) -> str:
 
 
 def _checked(response: BaseHTTPResponse) -> BaseHTTPResponse:
-    # Joining parts may turn out to be an error after it was begun to be answered as a success.
+    # A completed multipart upload may report an error in a response that began as a success.
     if response.status in (200, 204) and b"<Error>" not in response.data[:200]:
         return response
     kind = response.headers.get("content-type", "")
