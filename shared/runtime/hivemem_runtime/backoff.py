@@ -6,8 +6,8 @@ MOST_DOUBLINGS: Final = 30
 
 
 def backoff_seconds(failures: int, first_seconds: float, longest_seconds: float) -> float:
-    """Return the wait after so many failures in a row: `first_seconds` after the first one, doubled for each further
-    one, and at most `longest_seconds`."""
+    """Return the wait after a number of failures in a row: `first_seconds` after the first one, doubled for each
+    further one, at most `longest_seconds`."""
     return float(min(first_seconds * 2 ** min(max(failures - 1, 0), MOST_DOUBLINGS), longest_seconds))
 
 

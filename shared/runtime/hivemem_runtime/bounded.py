@@ -1,4 +1,4 @@
-"""A dictionary of bounded size, for what may be forgotten."""
+"""A dictionary of bounded size, for entries that may be forgotten."""
 
 from collections import OrderedDict
 from typing import TypeVar

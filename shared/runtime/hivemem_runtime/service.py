@@ -26,7 +26,7 @@ DIGEST_BYTES: Final = 8
 
 @dataclass(slots=True)
 class Call:
-    """One request or durable command: who asks for what, under which message id."""
+    """One request or durable command: its sender, operation, message id and body."""
 
     sender: Sender
     operation: AnyOperation
@@ -109,14 +109,14 @@ Plan = Callable[[Call, RequestT], Write]
 """The single commit that an operation is. Synchronous, so that commands can be queued in order without waiting."""
 
 Answer = Callable[[Call, RequestT, Outcome], Awaitable[ReplyT] | ReplyT]
-"""What is answered after the commit; awaited only where the answer has to be read from somewhere."""
+"""Makes the answer after the commit; awaited only if the answer has to be read from somewhere."""
 
 Handle = Callable[[Call, RequestT], Awaitable[ReplyT | bytes]]
 """All that an operation does. `bytes` are the JSON of the reply: what is read as often as a memory, or a thousand at a
 time, is written several times as fast without a model in between."""
 
 Refused = Callable[[Call, HiveError], Awaitable[None]]
-"""What is done about a refused write."""
+"""Called for a refused write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Begun(NamedTuple):
 
 
 class Service:
-    """Binds each operation of a contract to what the worker does for it, and runs it."""
+    """Binds the operations of a contract to functions of the worker, and runs them."""
 
     def __init__(self, contract: ServiceContract, ledger: Ledger, policy: Policy | None = None) -> None:
         self.contract = contract
@@ -192,7 +192,7 @@ class Service:
     def begin(self, call: Call, data: bytes) -> Begun | None:
         """Begin a call: decode its body, ask the policy, and commit it if it is a single commit; `answer` follows that.
 
-        Return None for a call that takes more steps: `run` carries it out. Raises a `HiveError` for what is refused.
+        Return None for a call that takes more steps, which `run` carries out. Raises a `HiveError` for a refusal.
         """
         call.body = data
         body = call.body = self._decode(call, data)
@@ -209,7 +209,7 @@ class Service:
         return answer
 
     def run(self, call: Call) -> Awaitable[BaseModel | bytes]:
-        """Carry out a call of several steps. Raises a `HiveError` for what is refused."""
+        """Carry out a call of several steps. Raises a `HiveError` for a refusal."""
         return self._handlers[call.operation.name](call, call.body)
 
     def looks_at_refusal(self, call: Call, error: HiveError) -> bool:

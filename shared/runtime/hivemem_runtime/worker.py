@@ -60,11 +60,10 @@ class Parts:
     background: Sequence[Background] = field(default=())
     """A worker is not ready while one of them is in trouble."""
     leaving: "Sequence[Callable[[], None]]" = field(default=())
-    """Called first of all when the worker stops: whoever keeps requests waiting lets them go, so that they need not be
-    waited for."""
+    """Called first when the worker stops, by parts that keep requests waiting: they release them now."""
     closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
-    """Awaited last of all when the worker is stopped, and not when a start has failed, which may be tried again: lets
-    go of what was made before it and is made only once."""
+    """Awaited last when the worker is stopped, but not after a failed start, which may be retried: they close what is
+    opened only once."""
     version: str = "0.1.0"
 
 
@@ -188,7 +187,7 @@ class Worker:
         log.info("worker stopped", service=self.name)
 
     def _health(self) -> dict[str, Any]:
-        """What is known without asking anybody; stands in `$SRV.STATS` too. Ready means that no part has trouble."""
+        """Return the health that is known without I/O, for `$SRV.STATS` too. Ready means that no part has trouble."""
         wrong = self._trouble_of_connection()
         parts = {name: _asked(probe) for name, probe in self._probes.items()}
         troubles = [f"{name}: {part['trouble']}" for name, part in parts.items() if part.get("trouble")]

@@ -119,7 +119,7 @@ class Write:
 
 
 SYSTEM: Final = "hivemem"
-"""The actor of what workers do by themselves."""
+"""The actor of writes that no agent asked for."""
 
 
 def system_write(
@@ -289,7 +289,7 @@ class Ledger(Protocol):
         ...
 
     async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
-        """The last version committed at or before a moment; 0 if there is none."""
+        """Return the last version committed at or before a moment, or 0."""
         ...
 
     async def find(

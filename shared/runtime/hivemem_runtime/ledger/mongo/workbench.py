@@ -11,7 +11,7 @@ from pymongo.errors import PyMongoError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.mongo.cache import HeadCache, HeadKey
+from hivemem_runtime.ledger.mongo.cache import HeadKey, MongoHeadCache
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Session
 from hivemem_runtime.ledger.mongo.errors import (
     CommitUnknown,
@@ -35,13 +35,13 @@ class Workbench:
     entities: Mapping[str, AnyEntity]
     clock: Callable[[], int]
     memory_microseconds: int
-    cache: HeadCache = field(default_factory=HeadCache)
+    cache: MongoHeadCache = field(default_factory=MongoHeadCache)
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
     feed: FeedMark | None = None
     """The newest feed mark that is not durable yet."""
     listeners: list[Listener] = field(default_factory=list[Listener])
     settled: str | None = None
-    """The last attempt that left a trace and was heard of: nobody will ask for that trace any more."""
+    """The last attempt whose outcome is known: nobody needs its trace any more."""
     _session: Session | None = None
     _prefix: str = field(default_factory=lambda: secrets.token_hex(6))
     _tokens: int = 0
@@ -52,7 +52,7 @@ class Workbench:
         return f"{self._prefix}-{self._tokens}"
 
     def tell(self, committed: Sequence[Committed]) -> None:
-        """What is durable is acknowledged, whatever a listener makes of it: its fault is the loop's to report."""
+        """Call the listeners. A durable write is acknowledged even if a listener fails; the event loop reports that."""
         for listener in self.listeners:
             try:
                 listener(committed)
@@ -64,7 +64,7 @@ class Workbench:
         return Operations(self.database.name)
 
     async def write(self, operations: Operations) -> None:
-        """Each operation by itself, durable on a majority; for what may be done again without harm."""
+        """Run operations outside a transaction, durable on a majority. They must be safe to repeat."""
         with translated():
             replies = [
                 await self.database.command({**command, "writeConcern": MAJORITY}, admin=True)
