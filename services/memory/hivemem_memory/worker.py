@@ -26,15 +26,15 @@ def build(settings: MemorySettings) -> Worker:
     trail = AuditTrail(ledger, announcer)
     eraser = Eraser(ledger, announcer)
     # A request that waits for a lease counts as in flight, and must leave room for others.
-    waiting = LeaseQueues(ledger, max(settings.requests_under_way // 2, 1))
-    clock = Upkeep(ledger, eraser, settings.request_memory_seconds)
-    bind(service, trail=trail, eraser=eraser, waiting=waiting)
+    queues = LeaseQueues(ledger, max(settings.requests_under_way // 2, 1))
+    upkeep = Upkeep(ledger, eraser, settings.request_memory_seconds)
+    bind(service, trail=trail, eraser=eraser, queues=queues)
     parts = Parts(
         service,
         ledger,
         announcer,
         reactions=reactions(ledger, eraser, trail),
-        background=(trail, waiting, eraser, clock),
-        leaving=(waiting.leave,),
+        background=(trail, queues, eraser, upkeep),
+        leaving=(queues.leave,),
     )
     return Worker(settings, parts)

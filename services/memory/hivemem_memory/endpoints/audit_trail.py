@@ -51,7 +51,7 @@ _NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Namespace)
 _ID: Final[TypeAdapter[str]] = TypeAdapter(Id)
 
 
-class Announcements(Protocol):
+class AnnouncementProgress(Protocol):
     async def caught_up(self) -> None: ...
 
 
@@ -65,7 +65,7 @@ class AuditTrail(Background):
     """A tenant's audit chain as the operations use it. Links of successful writes come from the feed, through a
     reaction."""
 
-    def __init__(self, ledger: Ledger, announcer: Announcements) -> None:
+    def __init__(self, ledger: Ledger, announcer: AnnouncementProgress) -> None:
         self._ledger = ledger
         self._announcer = announcer
         self._feed: FeedReading | None = None

@@ -33,6 +33,11 @@ _CONTENT = (
 )
 
 
+def bind(service: Service, trail: AuditTrail) -> None:
+    service.handler(operations.EXPORT, partial(export, service.ledger, trail))
+    service.handler(operations.IMPORT, partial(import_memories, service.ledger, trail))
+
+
 def line_of(place: str, memory: MemoryHead) -> dict[str, Any]:
     """Return the wire format of an `ImportedMemory`: the content of a memory, with that memory as the origin."""
     fields = memory_fields(place, memory)
@@ -87,8 +92,3 @@ def _outcome(item: requests.ImportedMemory, result: PartResult | HiveError) -> r
     return replies.ImportOutcome.model_construct(
         namespace=item.namespace, key=item.key, version=version, outcome=outcome
     )
-
-
-def bind(service: Service, trail: AuditTrail) -> None:
-    service.handler(operations.EXPORT, partial(export, service.ledger, trail))
-    service.handler(operations.IMPORT, partial(import_memories, service.ledger, trail))

@@ -8,7 +8,7 @@ import orjson
 from hivemem_contracts.errors import AlreadyExists, HiveError, InvalidRequest, TooLarge
 from hivemem_contracts.identifiers import covers, microseconds_from_time, time_from_microseconds
 from hivemem_contracts.limits import ID_CHARACTERS
-from hivemem_contracts.memory import replies, requests
+from hivemem_contracts.memory import operations, replies, requests
 from hivemem_memory.decisions.copies import ForkProgress, MemoryCopy, copy_slice, fork_progress, reads_of
 from hivemem_memory.decisions.preconditions import expired
 from hivemem_memory.endpoints.snapshots import bounds_after, lived_at, read_snapshot, settled_moment
@@ -20,13 +20,17 @@ from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, moved, namespace_and_key
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, RequestId
 from hivemem_runtime.paging import READ_AT_ONCE
-from hivemem_runtime.service import Call
+from hivemem_runtime.service import Call, Service
 
 SLICE_ITEMS: Final = 500
 SLICE_BYTES: Final = 2 * 1024 * 1024
 """The maximum size of a slice, which is one commit."""
 _FIRST_ITEMS: Final = 32
 _PLACES_AT_ONCE: Final = 1_000
+
+
+def bind(service: Service) -> None:
+    service.handler(operations.FORK, Forks(service.ledger).fork)
 
 
 class Forks:

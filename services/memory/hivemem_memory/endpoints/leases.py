@@ -1,5 +1,6 @@
 """The operations on leases: acquire, with or without waiting, renew and release."""
 
+from functools import partial
 from typing import Any
 
 from hivemem_contracts.identifiers import derived_id, time_from_microseconds
@@ -15,49 +16,41 @@ from hivemem_memory.decisions.leases import (
 from hivemem_memory.endpoints.lease_queues import LeaseAddress, LeaseQueues, QueuedRequest
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_runtime.clock import now_microseconds
-from hivemem_runtime.ledger.port import Decision, Heads, Outcome, Write
+from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 
 
-def bind(service: Service, waiting: LeaseQueues) -> None:
-    leasing = LeaseRequests(service, waiting)
-    service.handler(operations.LEASE, leasing.acquire)
+def bind(service: Service, queues: LeaseQueues) -> None:
+    service.handler(operations.LEASE, partial(acquire, service.ledger, queues))
     service.command(operations.RENEW, plan_renew, answer_renew)
     service.command(operations.RELEASE, plan_release, answer_release)
 
 
-class LeaseRequests:
-    """The operation `lease`, which may wait in the queue."""
+async def acquire(ledger: Ledger, queues: LeaseQueues, call: Call, body: requests.AcquireLease) -> replies.LeaseGranted:
+    """Acquire a lease, after a wait in its queue if requested. A retry finds its ticket on any worker: granted, or
+    still at its position in the queue."""
+    if body.wait_ms:
+        queues.require_room()
+    sender = call.sender
+    place = LeaseAddress.of(sender.tenant, body.namespace, body.key)
+    ticket = derived_id(call.request_name)
+    until = now_microseconds() + body.wait_ms * 1_000
+    waiter = Waiter(ticket, sender.agent, body.ttl_ms, until)
 
-    def __init__(self, service: Service, waiting: LeaseQueues) -> None:
-        self._ledger = service.ledger
-        self._waiting = waiting
+    def decide(heads: Heads, now: int) -> Decision:
+        return acquire_lease(heads, place.id, waiter, waits=body.wait_ms > 0, now=now)
 
-    async def acquire(self, call: Call, body: requests.AcquireLease) -> replies.LeaseGranted:
-        """Acquire a lease. A retry finds its ticket on any worker: granted, or still at its position in the queue."""
-        if body.wait_ms:
-            self._waiting.require_room()
-        sender = call.sender
-        place = LeaseAddress.of(sender.tenant, body.namespace, body.key)
-        ticket = derived_id(call.request_name)
-        until = now_microseconds() + body.wait_ms * 1_000
-        waiter = Waiter(ticket, sender.agent, body.ttl_ms, until)
-
-        def decide(heads: Heads, now: int) -> Decision:
-            return acquire_lease(heads, place.id, waiter, waits=body.wait_ms > 0, now=now)
-
-        outcome = await self._ledger.commit(call.write(LEASE, place.id, decide))
-        step: LeaseStep | None = outcome.record
-        if step is not None and step.ticket == ticket:
-            return _granted(step)
-        if step is not None and step.joined is not None:
-            until = Waiter(*step.joined).until
-        since = outcome.stamp.version if outcome.stamp is not None else 0
-        turn = QueuedRequest(ticket, sender.agent, call.message_id, since, until)
-        grant = await self._waiting.until_granted(place, turn)
-        if grant is None:
-            raise lease_held(place.id, lease_of(await self._ledger.head(LEASE, place.tenant, place.id)))
-        return _granted(grant)
+    outcome = await ledger.commit(call.write(LEASE, place.id, decide))
+    step: LeaseStep | None = outcome.record
+    if step is not None and step.ticket == ticket:
+        return _granted(step)
+    if step is not None and step.joined is not None:
+        until = Waiter(*step.joined).until
+    since = outcome.stamp.version if outcome.stamp is not None else 0
+    grant = await queues.until_granted(place, QueuedRequest(ticket, sender.agent, call.message_id, since, until))
+    if grant is None:
+        raise lease_held(place.id, lease_of(await ledger.head(LEASE, place.tenant, place.id)))
+    return _granted(grant)
 
 
 def plan_renew(call: Call, body: requests.RenewLease) -> Write:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from hivemem_contracts.identifiers import covers, microseconds_from_time
-from hivemem_contracts.memory import replies, requests
+from hivemem_contracts.memory import operations, replies, requests
 from hivemem_memory.decisions.preconditions import expired
 from hivemem_memory.endpoints.wire_format import memory_fields
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
@@ -17,7 +17,7 @@ from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, namespace_and_key, scope_of
 from hivemem_runtime.ledger.port import Covered, Head, Ledger
 from hivemem_runtime.paging import EXAMINED, READ_AT_ONCE, Bookmark, Lines
-from hivemem_runtime.service import Call
+from hivemem_runtime.service import Call, Service
 
 COUNTED_AT_ONCE: Final = 1_000
 """The number of index entries that are read before other tasks may run."""
@@ -152,6 +152,12 @@ class IndexScan:
             if not self._lines.add(memory_fields(head.id, memory, ended=self._sieve.ended(memory))):
                 return number
         return len(heads)
+
+
+def bind(service: Service) -> None:
+    lists = MemoryLists(service.ledger)
+    service.handler(operations.LIST, lists.list)
+    service.handler(operations.COUNT, lists.count)
 
 
 class MemoryLists:

@@ -1,4 +1,4 @@
-"""The operations `snapshot`, `diff` and `fork` on a namespace and all namespaces below it."""
+"""The operations `snapshot` and `diff` on a namespace and all namespaces below it."""
 
 import asyncio
 from typing import Any, Final
@@ -9,7 +9,6 @@ from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import format_microseconds, microseconds_from_time
 from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_contracts.memory import operations, requests
-from hivemem_memory.endpoints.forks import Forks
 from hivemem_memory.endpoints.json_diff import bounded_differences
 from hivemem_memory.endpoints.snapshots import SnapshotPage, bounds_after, memory_at, settled_moment
 from hivemem_memory.endpoints.wire_format import memory_fields
@@ -22,6 +21,12 @@ from hivemem_runtime.service import Call, Service
 PLACES_AT_ONCE: Final = 1_000
 PLACES_EXAMINED: Final = 10_000
 """The maximum number of places that one answer examines. The index shows that most of them are unchanged."""
+
+
+def bind(service: Service) -> None:
+    namespaces = Namespaces(service.ledger)
+    service.handler(operations.SNAPSHOT, namespaces.snapshot)
+    service.handler(operations.DIFF, namespaces.diff)
 
 
 class Namespaces:
@@ -135,10 +140,3 @@ def change_of(place: str, before: MemoryHead | None, after: MemoryHead | None) -
             "values_omitted": True,
         }
     return change | {"diff": diff}
-
-
-def bind(service: Service) -> None:
-    namespaces = Namespaces(service.ledger)
-    service.handler(operations.SNAPSHOT, namespaces.snapshot)
-    service.handler(operations.DIFF, namespaces.diff)
-    service.handler(operations.FORK, Forks(service.ledger).fork)

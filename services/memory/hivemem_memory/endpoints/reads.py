@@ -10,7 +10,6 @@ from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_contracts.memory import operations, requests
 from hivemem_memory.decisions.preconditions import expired, memory_not_found
 from hivemem_memory.endpoints.json_diff import ABSENT, bounded_differences
-from hivemem_memory.endpoints.memory_lists import MemoryLists
 from hivemem_memory.endpoints.wire_format import memory_fields, memory_of
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, version_fields
 from hivemem_runtime.clock import now_microseconds
@@ -18,6 +17,13 @@ from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Record, value_of
 from hivemem_runtime.paging import Bookmark, Lines
 from hivemem_runtime.service import Call, Service
+
+
+def bind(service: Service) -> None:
+    reads = MemoryReads(service.ledger)
+    service.handler(operations.GET, reads.get)
+    service.handler(operations.GET_MANY, reads.get_many)
+    service.handler(operations.HISTORY, reads.history)
 
 
 class MemoryReads:
@@ -122,13 +128,3 @@ def _version(record: Record[MemoryRecord], older: Record[MemoryRecord] | None, *
 
 def _value_of(record: Record[MemoryRecord] | None) -> Any:
     return ABSENT if record is None or record.value.deleted else record.value.value
-
-
-def bind(service: Service) -> None:
-    reading = MemoryReads(service.ledger)
-    listing = MemoryLists(service.ledger)
-    service.handler(operations.GET, reading.get)
-    service.handler(operations.GET_MANY, reading.get_many)
-    service.handler(operations.HISTORY, reading.history)
-    service.handler(operations.LIST, listing.list)
-    service.handler(operations.COUNT, listing.count)
