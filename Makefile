@@ -5,10 +5,11 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 ARGS ?=
 
-# How long `make soak` goes on: the load of each test, how many new seeds, how many power cuts.
+# How long `make soak` goes on: the load of each test, how many new seeds, how many power cuts, how many odd messages.
 SECONDS_EACH ?= 60
 SEEDS ?= 3
 CUTS ?= 1000
+CASES ?= 1000000
 
 MEMBERS := contracts shared/client shared/runtime services/sessions services/memory services/artifacts services/vectors services/embedded tests/hivemem_testing
 MEMBER_NAMES := hivemem hivemem-artifacts hivemem-contracts hivemem-embedded hivemem-memory hivemem-runtime hivemem-sessions hivemem-testing hivemem-vectors
@@ -35,9 +36,9 @@ up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--nat
 test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
 	$(BIN)/pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
 
-soak: $(INSTALLED) ## kill, cut and freeze the fleet for hours, and stop: make soak ARGS="tests/chaos/power" CUTS=5000
+soak: $(INSTALLED) ## kill, cut, freeze and fuzz the fleet for hours, and stop: make soak ARGS="tests/chaos/power" CUTS=5000
 	HIVEMEM_TEST_SOAK=1 HIVEMEM_TEST_CHAOS_SECONDS=$(SECONDS_EACH) HIVEMEM_TEST_CHAOS_SEEDS=$(SEEDS) \
-		HIVEMEM_TEST_CHAOS_CUTS=$(CUTS) $(BIN)/pytest $(or $(ARGS),tests/chaos)
+		HIVEMEM_TEST_CHAOS_CUTS=$(CUTS) HIVEMEM_TEST_FUZZ_CASES=$(CASES) $(BIN)/pytest $(or $(ARGS),tests/chaos tests/fuzz)
 
 coverage: $(INSTALLED) ## print what the last `make test` covered, and fail under the floor
 	$(BIN)/coverage report

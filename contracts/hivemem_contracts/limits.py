@@ -6,6 +6,10 @@ ID_CHARACTERS: Final = 256
 SUBJECT_BYTES: Final = 3_500
 """A subject is refused before it reaches the wire: past 4,200 bytes the server closes the connection."""
 
+INBOX_PREFIX_BYTES: Final = 960
+"""The inbox prefix of an agent, which is made of its tenant and its own name. A message has two subjects, its own and
+that of its answer, and the server closes the connection when they are over 4,096 bytes together."""
+
 MESSAGE_BYTES: Final = 1_000_000
 """The body of one request or durable command. A server's default payload of 1 MiB counts the headers too: at exactly
 that size a message with headers closes the connection."""

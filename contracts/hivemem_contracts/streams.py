@@ -12,8 +12,11 @@ BEGUN: Final = "hive_begun"
 """The key-value bucket of the workers that began with a partition's commands and may have died of one:
 `<service>-p<n>`."""
 
-FLEET: Final = "hive_fleet"
-"""The key-value bucket of what workers share and agents have no rights to."""
+CLAIMS: Final = "hive_claims"
+"""The key-value bucket of what one worker does for all of them; see `bus.claims`."""
+
+FEED_KEY: Final = "hive_feed_key"
+"""The key-value bucket of the one key that workers sign changes with. It is written once."""
 
 FEED_EPOCH: Final = "hivemem-epoch"
 """In the metadata of CHANGES: the epoch of the feed. It changes whenever sequences may be handed out a second time."""

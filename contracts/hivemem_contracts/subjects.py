@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_contracts.limits import SUBJECT_BYTES
+from hivemem_contracts.limits import INBOX_PREFIX_BYTES, SUBJECT_BYTES
 from hivemem_contracts.sizes import check_size
 
 KEY_MARKER: Final = "%k"
@@ -97,9 +97,11 @@ class Sender:
 
 @lru_cache(maxsize=4096)
 def sender_of(tenant_token: str, agent_token: str) -> Sender:
+    """Return who acts. Raises `InvalidRequest` for tokens that are no names, `TooLarge` for names that are too long."""
     tenant, agent = decode_token(tenant_token), decode_token(agent_token)
     if not tenant or not agent:
         raise InvalidRequest("subject: the tenant and the agent may not be empty", field="subject")
+    check_size("tenant and agent", len(inbox_prefix(tenant, agent)), INBOX_PREFIX_BYTES)
     return Sender(tenant, agent)
 
 

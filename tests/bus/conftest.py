@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from nats.aio.client import Client
 
-from hivemem_contracts.streams import BEGUN, CHANGES, DEAD, INGEST, MEMBERS
+from hivemem_contracts.streams import BEGUN, CHANGES, CLAIMS, DEAD, FEED_KEY, INGEST, MEMBERS
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.jetstream import STREAM_NOT_FOUND, JetStreamRefused, ask
 from hivemem_runtime.bus.streams import StreamSettings, declare
@@ -27,7 +27,7 @@ def bus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessServ
 async def bare_client(bus_server: ProcessServer) -> AsyncIterator[Client]:
     """Connected to a server without any stream."""
     client = await connect(bus_server.url, "tests")
-    for stream in (INGEST, CHANGES, DEAD, f"KV_{MEMBERS}", f"KV_{BEGUN}"):
+    for stream in (INGEST, CHANGES, DEAD, *(f"KV_{bucket}" for bucket in (MEMBERS, BEGUN, CLAIMS, FEED_KEY))):
         try:
             await ask(client, f"STREAM.DELETE.{stream}")
         except JetStreamRefused as error:

@@ -8,10 +8,11 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
+from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.streams import CHANGES, DEAD, INGEST, MEMBERS
 from hivemem_contracts.subjects import command_subject
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.streams import StreamConflict, StreamSettings, declare
+from hivemem_runtime.bus.streams import COMMAND_BYTES, StreamConflict, StreamSettings, declare
 
 from .conftest import SETTINGS
 from .stored import change, command, messages_in
@@ -137,3 +138,11 @@ async def test_a_change_is_republished_below_the_live_prefix(client: Client) -> 
 def test_settings_have_bounds(field: str) -> None:
     with pytest.raises(ValueError, match=field):
         StreamSettings.model_validate({field: 0})
+
+
+async def test_a_command_that_no_worker_takes_for_its_size_is_refused_by_the_stream(client: Client) -> None:
+    subject = "hive.in.acme.bot.items.add.a"
+    assert "error" not in orjson.loads((await client.request(subject, bytes(MESSAGE_BYTES), timeout=5)).data)
+    answer = orjson.loads((await client.request(subject, bytes(COMMAND_BYTES + 1), timeout=5)).data)
+    assert answer["error"]["err_code"] == 10054
+    assert len(await messages_in(client, INGEST)) == 1

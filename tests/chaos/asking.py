@@ -48,16 +48,17 @@ class Asking:
     client: Client
     service: str
     agent: str = AGENT
+    tenant: str = TENANT
 
     async def request(
         self, operation: str, body: Answer, id: str | None = None, *, seconds: float = ANSWER_SECONDS
     ) -> Answer:
         """The service's answer; the same request is sent again for as long as there is none."""
-        return await self._insist(request_subject(TENANT, self.agent, self.service, operation), body, id, seconds)
+        return await self._insist(request_subject(self.tenant, self.agent, self.service, operation), body, id, seconds)
 
     async def command(self, operation: str, route: str, body: Answer, id: str) -> Answer:
         """The stream's acknowledgement."""
-        subject = command_subject(TENANT, self.agent, self.service, operation, route)
+        subject = command_subject(self.tenant, self.agent, self.service, operation, route)
         return await self._insist(subject, body, id, ANSWER_SECONDS)
 
     async def _insist(self, subject: str, body: Answer, id: str | None, seconds: float) -> Answer:

@@ -1,26 +1,15 @@
-"""The seed of a run: shown with every test that failed, and given to have the same strikes again."""
+"""The seed of a run, shown in the header of its report."""
 
 import gc
 from collections.abc import Iterator
 
 import pytest
 
-from .seeds import SEED, SEEDS
+from .seeds import SEED
 
 
 def pytest_report_header() -> str:
     return f"chaos: HIVEMEM_TEST_SEED={SEED}"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seed" in metafunc.fixturenames and len(SEEDS) > 1:
-        metafunc.parametrize("seed", SEEDS)
-
-
-@pytest.fixture
-def seed() -> int:
-    print(f"HIVEMEM_TEST_SEED={SEED}")  # noqa: T201 - shown with what failed
-    return SEED
 
 
 @pytest.fixture

@@ -1,26 +1,37 @@
-"""The fleet that is killed: its servers and its workers, each a process of its own."""
+"""The fleet that is struck: its servers and its workers, each a process of its own."""
 
 import functools
-import os
 import sys
+import time
 import urllib.request
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hivemem_testing.contract import Address
+from hivemem_testing.disks import small_disk
 from hivemem_testing.ports import LOOPBACK, free_port
-from hivemem_testing.process import ProcessServer, Program
+from hivemem_testing.process import POLL_SECONDS, ProcessServer, Program
 from hivemem_testing.readiness import http_answers
-from hivemem_testing.servers import packaged_mongo, packaged_nats
 
-Store = Literal["sqlite", "mongo", "embedded"]
+from .servers import Cluster, Need, Servers, Store, start_servers
+from .strikes.clocks import Clock
+from .strikes.network import Network
+
 Command = tuple[str, ...]
+Outside = Callable[[Path], tuple[ProcessServer, Mapping[str, str]]]
+"""Starts a server that only one service uses, and gives the settings for it."""
 
 DUPLICATE_WINDOW_SECONDS = 1
 """So short that nothing here can rest on it: most outages are longer."""
+DISK_MEBIBYTES = 192
+STREAMS_OF_A_SMALL_DISK = {
+    f"HIVEMEM_STREAMS__{stream}_MAX_BYTES": str(mebibytes * 1024 * 1024)
+    for stream, mebibytes in (("CHANGES", 64), ("INGEST", 16), ("DEAD", 8))
+}
+"""A server takes no streams that may grow larger than its disk."""
+READY_SECONDS = 150.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,12 @@ class Fleet:
     nats_url: str
     servers: tuple[ProcessServer, ...]
     workers: tuple[ProcessServer, ...]
+    outside: tuple[ProcessServer, ...] = ()
+    cluster: Cluster | None = None
+    network: Network | None = None
+    clocks: Mapping[str, Clock] | None = None
+    """By the names of the workers."""
+    disk: Path | None = None
 
 
 def worker_command(module: str) -> Command:
@@ -36,40 +53,69 @@ def worker_command(module: str) -> Command:
 
 @contextmanager
 def running_fleet(
-    directory: Path, store: Store, workers: Sequence[Command], settings: Mapping[str, str] | None = None
+    directory: Path,
+    store: Store,
+    workers: Sequence[Command],
+    settings: Mapping[str, str] | None = None,
+    need: Need | None = None,
+    outside: Outside | None = None,
 ) -> Generator[Fleet]:
     """A worker for each command; `hivemem up`, which is all of them in one, is "embedded" and takes none."""
     shared = {"HIVEMEM_STREAMS__DUPLICATE_WINDOW_SECONDS": str(DUPLICATE_WINDOW_SECONDS), **(settings or {})}
+    clocks: dict[str, Clock] = {}
+
+    def clocked(name: str, command: Command) -> Command:
+        if need != "clocks":
+            return command
+        clocks[name] = Clock(directory / f"{name}.clock")
+        return clocks[name].of(command)
+
     with ExitStack() as stack:
+        disk = directory / "disk" if need == "disk" else None
+        if disk is not None:
+            stack.enter_context(small_disk(disk, DISK_MEBIBYTES))
+            shared |= STREAMS_OF_A_SMALL_DISK
         if store == "embedded":
             nats_port = free_port()
-            up = stack.enter_context(whole_fleet(directory / "up", nats_port, shared))
-            yield Fleet(f"nats://{LOOPBACK}:{nats_port}", (), (up,))
+            data = disk or directory / "up" / "data"
+            command = functools.partial(clocked, "up")
+            up = stack.enter_context(whole_fleet(directory / "up", data, nats_port, shared, command))
+            yield Fleet(f"nats://{LOOPBACK}:{nats_port}", (), (up,), clocks=clocks, disk=disk)
             return
-        nats = stack.enter_context(packaged_nats(directory / "nats"))
-        servers = [nats]
-        shared |= {"HIVEMEM_NATS_URL": nats.url, "HIVEMEM_STORE": store, "HIVEMEM_DATA": str(directory / "data")}
-        if store == "mongo":
-            mongo = stack.enter_context(packaged_mongo(directory / "mongo"))
-            servers.append(mongo)
-            shared["HIVEMEM_MONGO_URL"] = mongo.url
+        network = stack.enter_context(Network()) if need == "network" else None
+        servers = start_servers(stack, directory, store, network, disk)
+        others: tuple[ProcessServer, ...] = ()
+        if outside is not None:
+            server, more = outside(directory)
+            others, shared = (stack.enter_context(server),), shared | dict(more)
         started = [
-            stack.enter_context(one_worker(directory / f"worker{number}", command, shared))
+            _one_worker(directory, f"worker{number}", clocked(f"worker{number}", command), servers, shared)
             for number, command in enumerate(workers)
         ]
-        yield Fleet(nats.url, tuple(servers), tuple(started))
+        for worker in started:
+            servers.named[worker.name] = stack.enter_context(worker)
+        if servers.cluster is not None:
+            _wait_until_ready(started)
+        yield Fleet(
+            servers.nats_url, tuple(servers.processes), tuple(started), others, servers.cluster, network, clocks, disk
+        )
 
 
-def one_worker(directory: Path, command: Command, settings: Mapping[str, str]) -> ProcessServer:
+def _one_worker(
+    directory: Path, name: str, command: Command, servers: Servers, settings: Mapping[str, str]
+) -> ProcessServer:
     """`start` returns as soon as it lives, so that it may be killed while it is still getting ready."""
     port = free_port()
-    return _process(directory, command, port, {**settings, "HIVEMEM_HTTP_PORT": str(port)})
+    own = {**settings, **servers.settings(name), "HIVEMEM_HTTP_PORT": str(port)}
+    return _process(directory / name, command, port, own)
 
 
-def whole_fleet(directory: Path, nats_port: int, settings: Mapping[str, str]) -> ProcessServer:
+def whole_fleet(
+    directory: Path, data: Path, nats_port: int, settings: Mapping[str, str], clocked: Callable[[Command], Command]
+) -> ProcessServer:
     """`hivemem up`: the nats-server dies with it."""
     port = free_port()
-    command = (str(Path(sys.executable).with_name("hivemem")), "up", "--data", str(directory / "data"))
+    command = clocked((str(Path(sys.executable).with_name("hivemem")), "up", "--data", str(data)))
     return _process(directory, (*command, "--nats-port", str(nats_port), "--http-port", str(port)), port, settings)
 
 
@@ -96,5 +142,10 @@ def status(worker: ProcessServer) -> str:
         return str(answer.read().decode())
 
 
-def ended_by_itself(server: ProcessServer) -> bool:
-    return os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def _wait_until_ready(workers: Sequence[ProcessServer]) -> None:
+    """Clusters are struck once the fleet works on them: until then there is no load."""
+    until = time.monotonic() + READY_SECONDS
+    for worker in workers:
+        while not works(worker):
+            assert time.monotonic() < until, f"{worker.name} is never ready: {worker.log}"
+            time.sleep(POLL_SECONDS)

@@ -1,77 +1,52 @@
-"""A load on a fleet that is killed meanwhile; then all that it holds is compared with what was acknowledged."""
+"""A load on a fleet under strikes; then the content of the fleet is compared with its acknowledgements."""
 
 import asyncio
 import os
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
-
-from nats.aio.client import Client
+from collections.abc import Sequence
+from typing import Final
 
 from .asking import connect
 from .fleet import Fleet
-from .journal import Journal
-from .killer import Killer
 from .rest import come_to_rest
+from .service import Trial
+from .strikes.striker import Striker, Target
 
 SECONDS: Final = float(os.environ.get("HIVEMEM_TEST_CHAOS_SECONDS", "8"))
 LOAD_CONNECTIONS: Final = 3
+LEAST_WRITES: Final = 100
+"""A load goes on until it has this many, however slow the machine is."""
+LONGEST_OVERTIME_SECONDS: Final = 60.0
 FINDINGS_SHOWN: Final = 40
 REST_AND_VERIFICATION_SECONDS: Final = 240
 
-Stopping = Callable[[], bool]
-Load = Callable[[Sequence[Client], Stopping], Awaitable[None]]
-"""Writes until `stopping` says so, and returns when everything that was sent is acknowledged."""
-Verify = Callable[[Client], Awaitable[Sequence[str]]]
-"""Answers what is wrong, each time with the name of the thing and its version."""
 
-
-class Striker(Protocol):
-    strikes: Counter[str]
-    findings: list[str]
-
-    async def run(self) -> None: ...
-
-
-Strike = Callable[[Fleet, int, Stopping, Callable[[], int]], Striker]
-"""Takes the fleet, the seed, when to stop, and a count of the writes that were acknowledged so far."""
-
-
-async def torment(
-    fleet: Fleet,
-    seed: int,
-    journal: Journal,
-    load: Load,
-    verify: Verify,
-    seconds: float = SECONDS,
-    strike: Strike = Killer,
-) -> None:
-    killer = await strike_under_load(fleet, seed, journal, load, seconds, strike)
+async def torment(fleet: Fleet, trial: Trial, targets: Sequence[Target], seed: int, seconds: float) -> None:
+    striker = await _strike_under_load(fleet, trial, targets, seed, seconds)
     client = await connect(fleet.nats_url)
     await come_to_rest(client, fleet)
-    findings = [*journal.findings, *killer.findings, *await verify(client)]
+    findings = [*trial.journal.findings, *striker.findings, *await trial.verify(client)]
     await client.close()
-    strikes = ", ".join(f"{name} {count}" for name, count in sorted(killer.strikes.items()))
-    summary = f"{journal.summary()}; {strikes}"
+    summary = f"{trial.journal.summary()}; {striker.summary()}"
     print(summary)  # noqa: T201 - shown with -s, and with what failed
     shown = "\n".join(findings[:FINDINGS_SHOWN])
     assert not findings, f"{len(findings)} findings with HIVEMEM_TEST_SEED={seed} after {summary}:\n{shown}"
-    assert journal.acknowledged() > 100, "there was hardly any load"
+    assert trial.journal.acknowledged() > LEAST_WRITES, "there was hardly any load"
 
 
-async def strike_under_load(
-    fleet: Fleet, seed: int, journal: Journal, load: Load, seconds: float, strike: Strike
+async def _strike_under_load(
+    fleet: Fleet, trial: Trial, targets: Sequence[Target], seed: int, seconds: float
 ) -> Striker:
     end = time.monotonic() + seconds
 
     def stopping() -> bool:
-        return time.monotonic() > end
+        late = time.monotonic() - end
+        return late > 0 and (trial.journal.acknowledged() > LEAST_WRITES or late > LONGEST_OVERTIME_SECONDS)
 
-    striker = strike(fleet, seed, stopping, journal.acknowledged)
+    striker = Striker(targets, seed, stopping, trial.journal.answered)
     clients = [await connect(fleet.nats_url) for _ in range(LOAD_CONNECTIONS)]
     try:
-        await asyncio.gather(load(clients, stopping), striker.run())
+        await asyncio.gather(trial.load(clients, stopping), striker.run())
     finally:
         await asyncio.gather(*(client.close() for client in clients))
     return striker

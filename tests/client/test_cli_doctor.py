@@ -70,6 +70,19 @@ async def test_dead_letters_and_a_full_stream_are_warnings(shared_server: Server
     assert (await invoke(shared_server.url, "doctor")).exit_code == 0
 
 
+async def test_what_the_feed_or_a_store_lost_is_told(shared_server: Server, fleet: Fleet) -> None:
+    await healthy(fleet)
+    losses = ["it ends at 5, and ended at 9", "the ledger is older: the feed has version 9 of memory 'a'"]
+    fleet.health = {"ready": True, "announcer": {"losses": losses}}
+
+    document = await invoke_json(shared_server.url, "doctor")
+
+    told = [check for check in document["checks"] if check["name"] == "feed of sessions"]
+    assert [check["outcome"] for check in told] == ["warning", "warning"]
+    assert "it ends at 5" in told[0]["detail"]
+    assert "restore a newer copy" in told[1]["advice"]
+
+
 async def test_a_worker_that_is_not_ready_is_found(shared_server: Server, fleet: Fleet) -> None:
     await healthy(fleet)
     fleet.health = {"ready": False, "store_error": "the disk is full"}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import hivemem
-from hivemem_contracts.streams import CHANGES
+from hivemem_contracts.streams import CHANGES, SIGNATURE
 
 from .fleet import Fleet, eventually
 
@@ -232,7 +232,7 @@ async def test_a_cursor_past_the_end_is_noticed(hive: hivemem.Hive, fleet: Fleet
 
 
 async def test_what_is_no_change_is_raised_once_and_then_passed(hive: hivemem.Hive, fleet: Fleet) -> None:
-    await fleet.store("hive.chg.acme.event.s1", b"not json")
+    await fleet.store("hive.chg.acme.event.s1", b"not json", {SIGNATURE: "of a newer worker"})
     await announce(fleet, 1)
 
     async with hive.changes(since="start") as feed:
@@ -243,6 +243,17 @@ async def test_what_is_no_change_is_raised_once_and_then_passed(hive: hivemem.Hi
     assert raised.value.context["sequence"] == 1
     async with hive.changes(since=raised.value.resume) as feed:
         assert [change.version for change in await read(feed, 1)] == [1]
+
+
+async def test_an_acknowledgement_that_was_sent_to_the_feed_is_passed_over(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.client.publish("hive.in.acme.bot.sessions.append.s", b"{}", reply="hive.chg.acme.event.s1")
+    await fleet.client.flush()
+    await announce(fleet, 1)
+
+    async with hive.changes(since="start") as feed:
+        (change,) = await read(feed, 1)
+    assert change.version == 1
+    assert change.sequence == 2
 
 
 async def test_without_the_stream_the_feed_cannot_be_opened(hive: hivemem.Hive, fleet: Fleet) -> None:

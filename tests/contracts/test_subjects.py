@@ -207,6 +207,14 @@ def test_nobody_acts_without_a_name(tenant: str, agent: str) -> None:
         sender_of(tenant, agent)
 
 
+@pytest.mark.parametrize(("tenant", "agent"), [("t" * 952, "a"), ("t", "_" * 318), ("t" * 3_000, "a" * 400)])
+def test_names_are_so_short_that_a_worker_can_ask_and_be_answered_in_them(tenant: str, agent: str) -> None:
+    """The server closes a connection over a longer line."""
+    with pytest.raises(TooLarge):
+        sender_of(tenant, agent)
+    assert sender_of(tenant[:900], agent[:10]) == Sender(tenant[:900], agent[:10])
+
+
 @given(name, name, text)
 def test_a_command_has_seven_tokens_and_its_route_comes_back(tenant: str, agent: str, route: str) -> None:
     tokens = command_subject(tenant, agent, "sessions", "append", route).split(".")

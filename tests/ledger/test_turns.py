@@ -1,4 +1,6 @@
-"""Whose turn it is: order within a tenant, turns between tenants, tasks as borders, slow tenants apart."""
+"""Whose turn it is: order within a tenant, turns between tenants and kinds, borders, slow tenants apart."""
+
+from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ Job = tuple[str, str, int]  # kind, tenant, number
 
 
 def queue_of(*jobs: Job) -> TurnQueue[Job]:
-    queue: TurnQueue[Job] = TurnQueue(lambda job: job[0], lambda job: job[1])
+    queue: TurnQueue[Job] = TurnQueue(lambda job: job[0], lambda job: job[1], lambda job: job[0] == "border")
     for job in jobs:
         queue.put(job)
     return queue
@@ -24,14 +26,24 @@ def test_a_tenant_with_one_write_does_not_wait_for_the_many_of_another() -> None
     assert queue.take(3) == [write("a", 0), write("b", 0), write("a", 1)]
 
 
-def test_nothing_passes_a_task() -> None:
-    queue = queue_of(write("a", 0), ("task", "", 0), ("task", "", 1), write("b", 0), write("a", 1))
-    assert [queue.take(9) for _ in range(4)] == [
+def test_nothing_passes_a_border() -> None:
+    queue = queue_of(write("a", 0), ("border", "", 0), write("b", 0), ("border", "", 1), write("a", 1))
+    queue.put_back(queue.take(9))
+    assert [queue.take(9) for _ in range(6)] == [
         [write("a", 0)],
-        [("task", "", 0), ("task", "", 1)],
-        [write("b", 0), write("a", 1)],
+        [("border", "", 0)],
+        [write("b", 0)],
+        [("border", "", 1)],
+        [write("a", 1)],
         [],
     ]
+
+
+def test_a_write_does_not_wait_for_those_before_a_task_nor_the_task_for_all_writes() -> None:
+    queue = queue_of(*[write("a", n) for n in range(300)], ("task", "", 0), write("b", 0))
+    queue.put_back(queue.take(3)[1:])
+    assert queue.take(9) == [("task", "", 0)]
+    assert queue.take(3) == [write("b", 0), write("a", 1), write("a", 2)]
 
 
 def test_what_is_put_back_goes_first() -> None:
@@ -40,9 +52,6 @@ def test_what_is_put_back_goes_first() -> None:
     queue.put(write("c", 0))
     queue.put_back(taken[1:])
     assert queue.take(9) == [write("b", 0), write("a", 1), write("c", 0)]
-    queue = queue_of(write("a", 0), ("task", "", 0))
-    queue.put_back(queue.take(1))
-    assert (len(queue), queue.take(9), queue.take(9)) == (2, [write("a", 0)], [("task", "", 0)])
 
 
 def test_slow_tenants_and_others_are_committed_apart_and_by_turns() -> None:
@@ -59,7 +68,10 @@ def test_slow_tenants_and_others_are_committed_apart_and_by_turns() -> None:
     assert queue.take(9) == [write("slow", 8), write("b", 4)]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["write", "task"]), st.sampled_from("abc"), st.integers(0, 99))), st.data())
+@given(
+    st.lists(st.tuples(st.sampled_from(["write", "task", "border"]), st.sampled_from("abc"), st.integers(0, 99))),
+    st.data(),
+)
 def test_every_job_is_taken_once_and_in_the_order_of_its_tenant(plan: list[Job], data: st.DataObject) -> None:
     jobs: list[Job] = [(kind, tenant, place) for place, (kind, tenant, _) in enumerate(plan)]
     queue = queue_of(*jobs)
@@ -72,12 +84,11 @@ def test_every_job_is_taken_once_and_in_the_order_of_its_tenant(plan: list[Job],
         found += taken[:worked_on]
         assert len(queue) == len(jobs) - len(found)
     assert sorted(found, key=lambda job: job[2]) == jobs
-    for tenant in "abc":
-        assert [job for job in found if job[1] == tenant] == [job for job in jobs if job[1] == tenant]
-    borders = [(job[0], job[2]) for job in found]
-    for kind, place in borders:
-        earlier = {number for other, number in borders[: borders.index((kind, place))] if other != kind}
-        assert all(number < place for number in earlier)
+    for kind, tenant in product(("write", "task"), "abc"):
+        assert [job for job in found if job[:2] == (kind, tenant)] == [job for job in jobs if job[:2] == (kind, tenant)]
+    for border in [place for kind, _, place in jobs if kind == "border"]:
+        done = {place for _, _, place in found[: [job[2] for job in found].index(border)]}
+        assert done == set(range(border))
 
 
 def test_slow_decisions_end_a_batch_sooner_than_many_quick_ones() -> None:

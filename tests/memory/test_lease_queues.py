@@ -75,5 +75,5 @@ async def test_a_worker_that_was_away_looks_for_itself_once_it_is_back(place: Pl
 
 async def test_so_many_may_wait_at_one_worker_and_no_more(bot: Agent) -> None:
     with pytest.raises(Overloaded) as refused:
-        LeaseQueues(bot.ledger, 0).require_room()
+        LeaseQueues(bot.ledger, 0).require_room("acme")
     assert refused.value.context == {"limit": 0, "retry_after_ms": 250}

@@ -1,6 +1,6 @@
 """What may be under way: bounded, shared between tenants, and begun by turns."""
 
-from hivemem_runtime.bus.admission import Admission, Tenant
+from hivemem_runtime.bus.admission import Admission, Shares, Tenant
 
 
 def admission(requests: int = 1_000, held: int = 1_000_000, working: int = 1_000_000) -> Admission[str]:
@@ -85,3 +85,16 @@ def test_nothing_is_left_of_a_tenant_that_has_nothing_under_way() -> None:
     requests.done(tenant, 10, 100)
     assert requests.take("a", "a1", 1, 1) is not tenant
     assert (requests.requests, requests.bytes, requests.working) == (1, 1, 0)
+
+
+def test_no_tenant_takes_every_share() -> None:
+    shares = Shares(8)
+    for tenant, most in (("a", 4), ("b", 2), ("c", 1), ("d", 1)):
+        for _ in range(most):
+            assert shares.has_room(tenant)
+            shares.take(tenant)
+        assert not shares.has_room(tenant)
+    shares.done("a")
+    assert shares.has_room("e")
+    assert shares.held == 7
+    assert Shares(1).has_room("a")

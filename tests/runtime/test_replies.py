@@ -18,10 +18,18 @@ def test_an_answer_goes_to_a_plain_inbox_or_to_the_callers_own(reply: str) -> No
     assert OWN.reply_allowed(BOT, reply) == reply.startswith("_INBOX_")
 
 
+@pytest.mark.parametrize("policy", [ANY, OWN])
+def test_an_answer_goes_back_to_another_account(policy: Policy) -> None:
+    assert policy.reply_allowed(BOT, "_R_.kWXRdj.rRo2Hd")
+    assert inbox_of("_R_.kWXRdj.rRo2Hd") is not None
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         "",
+        "_R_",
+        "_R_x.y",
         "_INBOX",
         "_INBOX.",
         "_INBOX_",

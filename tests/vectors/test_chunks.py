@@ -86,6 +86,18 @@ def test_a_run_of_letters_without_a_space_is_cut_too() -> None:
     assert is_covered("x" * 1_000, chunks)
 
 
+@pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "# x\n\n" * 10_000])
+def test_what_is_too_long_by_its_characters_alone_is_not_counted(text: str) -> None:
+    counted: list[int] = []
+
+    def count(piece: str) -> int:
+        counted.append(len(piece))
+        return len(piece.split())
+
+    assert Chunker(count, tokens=TOKENS, overlap=4).chunks(text)
+    assert max(counted) <= TOKENS * CHARACTERS_PER_TOKEN
+
+
 def test_neighbours_overlap_a_little() -> None:
     text = " ".join([f"word{number}" for number in range(100)])
     chunks = chunker().chunks(text)
@@ -109,3 +121,15 @@ def test_the_chunks_of_one_text_are_bounded() -> None:
     text = " ".join(["word"] * (CHUNKS_PER_TEXT * 8))
 
     assert len(Chunker(count_words, tokens=4, overlap=0).chunks(text)) == CHUNKS_PER_TEXT
+
+
+def test_a_text_that_is_far_too_long_is_not_counted() -> None:
+    """The splitter asks for the size of whole texts again and again; the time of others would go with it."""
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return len(text)
+
+    assert Chunker(count, tokens=TOKENS, overlap=4).chunks("x" * 20_000)
+    assert max(counted) <= TOKENS * CHARACTERS_PER_TOKEN

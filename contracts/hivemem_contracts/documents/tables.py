@@ -19,6 +19,7 @@ from hivemem_contracts.subjects import KEY_MARKER
 _LIMITS: Final = (
     ("an id", limits.ID_CHARACTERS, "characters"),
     ("a subject", limits.SUBJECT_BYTES, "bytes"),
+    ("an inbox prefix, made of the tenant and the agent", limits.INBOX_PREFIX_BYTES, "bytes"),
     ("the body of a request or a durable command", limits.MESSAGE_BYTES, "bytes"),
     ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
     ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),

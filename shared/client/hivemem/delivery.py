@@ -8,6 +8,8 @@ from typing import Final
 
 from nats.aio.msg import Msg
 
+from hivemem_contracts.streams import SIGNATURE
+
 log = logging.getLogger("hivemem")
 
 BUFFERED_MESSAGES: Final = 65_536
@@ -28,6 +30,8 @@ class Pushed:
     data: bytes
     stored_at: int
     """When the stream took it, in nanoseconds since 1970."""
+    signed: bool
+    """Whether it says to be from a worker. Acknowledgements that were sent to the feed do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class Delivery:
         self.received = sequence
         self._lagging = tokens[start + 3] != "0"
         self._bytes += len(message.data)
-        self._items.append(Pushed(self.received, message.subject, message.data, int(tokens[start + 2])))
+        signed = SIGNATURE in (message.headers or {})
+        self._items.append(Pushed(self.received, message.subject, message.data, int(tokens[start + 2]), signed))
 
     def _control(self, message: Msg, headers: dict[str, str]) -> None:
         if headers.get("Status") != "100":

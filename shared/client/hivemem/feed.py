@@ -158,6 +158,9 @@ class Feed:
         try:
             change = Received.model_validate_json(item.data)
         except pydantic.ValidationError as error:
+            if not item.signed:
+                log.debug("sequence %d on %s is from no worker", item.sequence, item.subject)
+                return None
             detail = f"sequence {item.sequence} on {item.subject} is no change: {error.errors()[0]['msg']}"
             gap = UnreadableChange(detail, resume=cursor, sequence=item.sequence, subject=item.subject)
             self._gap(gap, error)

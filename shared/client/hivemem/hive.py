@@ -35,8 +35,10 @@ from hivemem.transfer import Exported, Progress, export_lines, export_to
 from hivemem.vectors import Vectors
 from hivemem.waiting import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
+from hivemem_contracts.limits import INBOX_PREFIX_BYTES
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import inbox_prefix, request_subject
 from hivemem_contracts.vectors.models import RecallFilter, Weights
@@ -291,14 +293,16 @@ def connect(
     `url` is one NATS server or several, separated by commas; a user and a password may stand in it. `nats_options` are
     handed to nats-py as they are: `user_credentials`, `nkeys_seed`, `tls` and the like. The rest are the options of
     every call, see `CallOptions`. Raises `Unavailable` where no server answers in time, `Forbidden` where it refuses
-    the credentials and `InvalidRequest` where `url` is no address. Once connected, the client reconnects by itself for
-    as long as it takes.
+    the credentials, `InvalidRequest` where `url` is no address and `TooLarge` for names that are too long. Once
+    connected, the client reconnects by itself for as long as it takes.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:
             raise InvalidRequest(f"{name}: it may not be empty", field=name)
+    inbox = inbox_prefix(tenant, agent)
+    check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
     try:
-        connection = Connection(url, inbox_prefix(tenant, agent), f"hivemem {agent}", nats_options or {})
+        connection = Connection(url, inbox, f"hivemem {agent}", nats_options or {})
     except ValueError as error:
         raise InvalidRequest(f"url: {error}", field="url") from None
     return Connecting(Hive(connection, tenant, agent, CallOptions(**options)), connect_timeout_seconds)

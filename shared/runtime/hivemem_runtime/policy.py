@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hivemem_contracts.subjects import Sender
-from hivemem_runtime.bus.replies import PLAIN_INBOX, inbox_of, own_inbox
+from hivemem_runtime.bus.replies import IMPORTED, PLAIN_INBOX, inbox_of, own_inbox
 
 if TYPE_CHECKING:
     from hivemem_runtime.service import Call
@@ -22,8 +22,10 @@ class Policy:
     def reply_allowed(self, sender: Sender | None, reply: str) -> bool:
         """Return whether a worker may answer `sender` on the subject `reply`: an inbox that is the caller's own by its
         prefix, or a plain one unless those are refused. Anywhere else an answer would be a message in the worker's
-        name."""
+        name. An answer to another account of the server is delivered there with the caller's own rights."""
         inbox = inbox_of(reply)
+        if inbox == IMPORTED:
+            return True
         if inbox == PLAIN_INBOX:
             return not self._own_inboxes
         return inbox is not None and sender is not None and inbox == own_inbox(sender)

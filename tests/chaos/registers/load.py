@@ -27,6 +27,9 @@ class Journal(journal.Journal):
     def acknowledged(self) -> int:
         return len(self.operations)
 
+    def answered(self) -> int:
+        return len(self.operations)
+
     def summary(self) -> str:
         kinds = [operation.kind for operation in self.operations]
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in ("read", "write", "refused"))

@@ -17,6 +17,8 @@ from hivemem_testing.readiness import ANSWER_TIMEOUT_SECONDS, REPLICA_SET, accep
 
 MEMBERS: Final = 3
 HEALTHY_SECONDS: Final = 60.0
+Front = Callable[[str, int], int]
+"""Returns the port at which a member is reached, which leads to its own: a member's name and port to a port."""
 ELECTION_MILLISECONDS: Final = 2_000
 """A fifth of the default, so that a test need not wait ten seconds for each new primary."""
 _HEARTBEAT_MILLISECONDS: Final = 500
@@ -40,16 +42,23 @@ class NatsCluster:
             node.stop()
 
 
-def packaged_nats_cluster(directory: Path) -> NatsCluster:
-    """Return when it is healthy."""
+def _no_front(name: str, port: int) -> int:
+    del name
+    return port
+
+
+def packaged_nats_cluster(directory: Path, front: Front = _no_front) -> NatsCluster:
+    """Return when it is healthy. The nodes reach each other by `front`, clients reach them as they are."""
     routes = [free_port() for _ in range(MEMBERS)]
     monitors = [free_port() for _ in range(MEMBERS)]
-    addresses = ", ".join(f'"nats://{LOOPBACK}:{port}"' for port in routes)
+    fronts = [front(f"nats{number}", port) for number, port in enumerate(routes)]
+    addresses = ", ".join(f'"nats://{LOOPBACK}:{port}"' for port in fronts)
     nodes: list[ProcessServer] = []
     for number, (route, monitor) in enumerate(zip(routes, monitors, strict=True)):
         extra = (
             f'server_name: n{number}\nhttp: "{LOOPBACK}:{monitor}"\n'
-            f'cluster {{ name: hive, listen: "{LOOPBACK}:{route}", routes: [{addresses}] }}'
+            f'cluster {{ name: hive, listen: "{LOOPBACK}:{route}", advertise: "{LOOPBACK}:{fronts[number]}", '
+            f"routes: [{addresses}] }}"
         )
         nodes.append(packaged_nats(directory / f"nats{number}", extra_configuration=extra))
         nodes[-1].name = f"nats{number}"
@@ -95,8 +104,8 @@ class MongoReplicaSet:
             member.stop()
 
 
-def packaged_mongo_replica_set(directory: Path) -> MongoReplicaSet:
-    """Return when it has a primary that the others follow."""
+def packaged_mongo_replica_set(directory: Path, front: Front = _no_front) -> MongoReplicaSet:
+    """Return when it has a primary that the others follow. Members and clients reach each member by `front`."""
     members: list[ProcessServer] = []
     for number in range(MEMBERS):
         port = free_port()
@@ -106,7 +115,10 @@ def packaged_mongo_replica_set(directory: Path) -> MongoReplicaSet:
     replica_set = MongoReplicaSet(members)
     configuration = {
         "_id": REPLICA_SET,
-        "members": [{"_id": number, "host": _host(member)} for number, member in enumerate(members)],
+        "members": [
+            {"_id": number, "host": f"{LOOPBACK}:{front(member.name, member.port)}"}
+            for number, member in enumerate(members)
+        ],
         "settings": {
             "electionTimeoutMillis": ELECTION_MILLISECONDS,
             "heartbeatIntervalMillis": _HEARTBEAT_MILLISECONDS,

@@ -58,6 +58,10 @@ class ProcessServer:
         return self.address.url
 
     @property
+    def port(self) -> int:
+        return self._program.port
+
+    @property
     def pid(self) -> int:
         return self._running().pid
 

@@ -12,6 +12,7 @@ from hivemem_memory.decisions.leases import end_lease, give_up, lease_of
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_memory.entities.memories import memory_address
 from hivemem_runtime.background import Background
+from hivemem_runtime.bus.admission import Shares
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.live import LiveChanges
 from hivemem_runtime.clock import now_microseconds
@@ -79,13 +80,16 @@ class LeaseQueues(Background):
 
     def __init__(self, ledger: Ledger, limit: int) -> None:
         self._ledger = ledger
-        self._limit = limit
+        self._shares = Shares(limit)
         self._queues: dict[str, _LocalQueue] = {}
-        self.waiting = 0
-        """The number of requests that wait on this worker."""
         self._leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._live = LiveChanges(f"hive.chg.*.{LEASE.name}.>", self._changed, self._look_everywhere)
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of requests that wait on this worker."""
+        return self._shares.held
 
     async def start(self, client: Client) -> None:
         self._leaving = False
@@ -105,11 +109,13 @@ class LeaseQueues(Background):
         for queue in self._queues.values():
             queue.fail(_stopping())
 
-    def require_room(self) -> None:
+    def require_room(self, tenant: str) -> None:
         if self._leaving:
             raise _stopping()
-        if self.waiting >= self._limit:
-            raise Overloaded(f"{self._limit} requests wait for leases", limit=self._limit, retry_after_ms=250)
+        if not self._shares.has_room(tenant):
+            limit = self._shares.limit
+            detail = f"too many requests of this tenant wait for leases; the limit for all tenants is {limit}"
+            raise Overloaded(detail, limit=limit, retry_after_ms=250)
 
     async def until_granted(self, place: LeaseAddress, turn: QueuedRequest) -> Lease | LeaseStep | None:
         """Return the lease once it is granted to the request's ticket, or None at the deadline."""
@@ -121,7 +127,7 @@ class LeaseQueues(Background):
             # This is a retry, and its sender no longer listens for the first reply.
             before.fail(Unavailable("the request was retried", retry_after_ms=1_000))
         queue.turns[turn.ticket] = turn
-        self.waiting += 1
+        self._shares.take(place.tenant)
         try:
             self._look(queue)
             async with asyncio.timeout((turn.until - now_microseconds()) / 1_000_000):
@@ -129,7 +135,7 @@ class LeaseQueues(Background):
         except TimeoutError:
             return await self._give_up(place, turn)
         finally:
-            self.waiting -= 1
+            self._shares.done(place.tenant)
             self._remove(queue, turn)
 
     def _remove(self, queue: _LocalQueue, turn: QueuedRequest) -> None:

@@ -29,9 +29,9 @@ def bind(service: Service, queues: LeaseQueues) -> None:
 async def acquire(ledger: Ledger, queues: LeaseQueues, call: Call, body: requests.AcquireLease) -> replies.LeaseGranted:
     """Acquire a lease, after a wait in its queue if requested. A retry finds its ticket on any worker: granted, or
     still at its position in the queue."""
-    if body.wait_ms:
-        queues.require_room()
     sender = call.sender
+    if body.wait_ms:
+        queues.require_room(sender.tenant)
     place = LeaseAddress.of(sender.tenant, body.namespace, body.key)
     ticket = derived_id(call.request_name)
     until = now_microseconds() + body.wait_ms * 1_000

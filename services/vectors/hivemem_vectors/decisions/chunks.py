@@ -34,7 +34,9 @@ class Chunker:
 
     def __init__(self, count: CountTokens, *, tokens: int = CHUNK_TOKENS, overlap: int = OVERLAP_TOKENS) -> None:
         def size(text: str) -> int:
-            return max(count(text), -(-len(text) // _CHARACTERS_PER_TOKEN))
+            least = -(-len(text) // _CHARACTERS_PER_TOKEN)
+            # Counting a text of megabytes takes long, holds up every other thread, and would not change the answer.
+            return least if least > tokens else max(count(text), least)
 
         self._size = size
         self._tokens = tokens

@@ -9,6 +9,7 @@ from hivemem_contracts.errors import Overloaded
 from hivemem_contracts.limits import RECALL_WAIT_DEFAULT_MS
 from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.background import Background
+from hivemem_runtime.bus.admission import Shares
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
@@ -25,17 +26,20 @@ RETRY_AFTER_MS: Final = 250
 
 
 class Behind(Background):
-    """Who waits in this worker for the index to catch up; up to `limit` recalls may."""
+    """Who waits in this worker for the index to catch up; up to `limit` recalls may, and half of them of one tenant."""
 
     def __init__(self, ledger: Ledger, memories: Memories, *, limit: int = RECALLS_WAITING) -> None:
         self._ledger = ledger
         self._catching_up = CatchingUp(ledger, memories)
-        self._limit = limit
+        self._shares = Shares(limit)
         self._waiters: dict[str, set[Waiter]] = {}
-        self.waiting = 0
-        """How many recalls wait."""
         self._leaving = False
         ledger.on_commit(self._committed)
+
+    @property
+    def waiting(self) -> int:
+        """How many recalls wait."""
+        return self._shares.held
 
     async def start(self, client: Client) -> None:
         self._catching_up.start(client)
@@ -81,10 +85,11 @@ class Behind(Background):
     ) -> bool:
         if self._leaving:
             return False
-        if self.waiting >= self._limit:
-            detail = f"{self._limit} recalls wait for the index"
-            raise Overloaded(detail, limit=self._limit, retry_after_ms=RETRY_AFTER_MS)
-        self.waiting += 1
+        if not self._shares.has_room(tenant):
+            most = self._shares.limit
+            detail = f"as many recalls of this tenant wait for the index as may; {most} of all tenants"
+            raise Overloaded(detail, limit=most, retry_after_ms=RETRY_AFTER_MS)
+        self._shares.take(tenant)
         try:
             async with asyncio.timeout_at(until) as limit, self._registered(Waiter(tenant, prefix, limit)) as waiter:
                 waiter.longest_pause_seconds = LONGEST_PAUSE_SECONDS * max(1.0, self.waiting / OFTEN_FOR)
@@ -92,7 +97,7 @@ class Behind(Background):
         except TimeoutError:
             return False
         finally:
-            self.waiting -= 1
+            self._shares.done(tenant)
 
     @asynccontextmanager
     async def _registered(self, waiter: Waiter) -> AsyncGenerator[Waiter]:

@@ -37,6 +37,7 @@ ADVICE: Final = {
     "worker": "wait until it has started, or see its log",
 }
 """What to do about a trouble, by the part that has it."""
+OLDER_LEDGER: Final = "the ledger is older"
 START_WORKERS: Final = "start the workers, or `hivemem up`: they make it"
 
 Outcome = Literal["ok", "warning", "failed"]
@@ -159,6 +160,7 @@ async def _services(connection: Connection) -> list[Check]:
         advice = "bring all of them to the same version" if mixed else ""
         checks.append(Check(label, "warning" if mixed else "ok", detail, advice))
         checks += [check for worker in mine for check in _troubles(contract.name, worker)]
+        checks += _losses(contract.name, mine)
     return [*checks, _durability(workers)]
 
 
@@ -185,6 +187,23 @@ def _troubles(service: str, worker: Mapping[str, Any]) -> list[Check]:
             ADVICE.get(trouble.partition(":")[0], "its log says why"),
         )
         for trouble in troubles
+    ]
+
+
+def _losses(service: str, workers: Sequence[Mapping[str, Any]]) -> list[Check]:
+    """Return a warning for each time that the feed had to be announced again since the workers started."""
+    announcers = [cast("dict[str, Any]", _health(worker).get("announcer") or {}) for worker in workers]
+    reasons = dict.fromkeys(str(reason) for announcer in announcers for reason in announcer.get("losses") or [])
+    return [
+        Check(
+            f"feed of {service}",
+            "warning",
+            f"it was announced again: {reason}",
+            "writes are gone from the store: restore a newer copy of it"
+            if reason.startswith(OLDER_LEDGER)
+            else "nothing: the feed is whole again, and readers with older cursors were told",
+        )
+        for reason in reasons
     ]
 
 

@@ -4,11 +4,33 @@ A tenant may hold as much as is free: alone at most half, two at most a third ea
 any time. Requests are taken within one limit and begun within a lower one; in between they wait, tenant by tenant.
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
+
+
+class Shares:
+    """How many of something tenants hold. One may hold as many as are free: alone half of them, and rather one."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        self._of_tenants: Counter[str] = Counter()
+
+    def has_room(self, tenant: str) -> bool:
+        return self._of_tenants[tenant] < self.limit - self.held
+
+    def take(self, tenant: str) -> None:
+        self._of_tenants[tenant] += 1
+        self.held += 1
+
+    def done(self, tenant: str) -> None:
+        self.held -= 1
+        self._of_tenants[tenant] -= 1
+        if not self._of_tenants[tenant]:
+            del self._of_tenants[tenant]
 
 
 @dataclass(slots=True, eq=False)

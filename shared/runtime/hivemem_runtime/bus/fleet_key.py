@@ -7,12 +7,12 @@ from typing import Any, Final
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_contracts.streams import FLEET
+from hivemem_contracts.streams import FEED_KEY
 from hivemem_runtime.bus import jetstream
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 
-SUBJECT: Final = f"$KV.{FLEET}.feed_key"
-_STREAM: Final = f"KV_{FLEET}"
+SUBJECT: Final = f"$KV.{FEED_KEY}.feed_key"
+_STREAM: Final = f"KV_{FEED_KEY}"
 _KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 16
 _NO_MESSAGE: Final = 10037
@@ -43,7 +43,7 @@ async def _read(client: Client) -> bytes | None:
     except JetStreamRefused as error:
         if error.code == _NO_MESSAGE:
             return None
-        raise Unavailable(f"the bucket {FLEET} cannot be read: {error.description}", retry_after_ms=1000) from error
+        raise Unavailable(f"the bucket {FEED_KEY} cannot be read: {error.description}", retry_after_ms=1000) from error
     return jetstream.message_of(answer).data
 
 

@@ -15,6 +15,8 @@ from hivemem_contracts.subjects import Sender, inbox_prefix, sender_of
 log = structlog.get_logger("hivemem.replies")
 
 PLAIN_INBOX: Final = "_INBOX"
+IMPORTED: Final = "_R_"
+"""What the server puts in place of the reply of another account. It refuses clients that name such a reply."""
 REPLY_CHARACTERS: Final = 1_024
 TEXT_CHARACTERS: Final = 512
 """The most of an error's text in a header; the body has the whole text."""
@@ -29,7 +31,7 @@ DETAIL_CHARACTERS: Final = 2_048
 LOG_SECONDS: Final = 10.0
 SHOWN: Final = 200
 
-_INBOX: Final = re.compile(r"(_INBOX(?:_[^.*>\s\x00-\x1f\x7f]+)?)(?:\.[^.*>\s\x00-\x1f\x7f]+)+")
+_INBOX: Final = re.compile(r"(_INBOX(?:_[^.*>\s\x00-\x1f\x7f]+)?|_R_)(?:\.[^.*>\s\x00-\x1f\x7f]+)+")
 
 
 def inbox_of(reply: str) -> str | None:

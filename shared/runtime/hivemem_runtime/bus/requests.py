@@ -19,11 +19,11 @@ from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from hivemem_contracts.changes import traceparent_of
-from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Overloaded, TooLarge
+from hivemem_contracts.errors import HiveError, Internal, Overloaded, TooLarge
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
-from hivemem_contracts.subjects import Sender
+from hivemem_contracts.subjects import Sender, sender_of
 from hivemem_runtime.bus.admission import Admission, Tenant
 from hivemem_runtime.bus.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.outbox import Outbox
@@ -305,8 +305,7 @@ class Pending:
 
 
 def _call(pending: Pending, message: Msg) -> Call:
-    if pending.sender is None:
-        raise InvalidRequest(f"subject: {message.subject!r} names no tenant or no agent", field="subject")
+    sender = pending.sender or sender_of(*message.subject.split(".", 4)[2:4])
     headers = message.headers or {}
     message_id = headers.get(COMMAND_ID) or headers.get(MESSAGE_ID) or new_id()
-    return Call(pending.sender, pending.served.operation, message_id, traceparent_of(headers))
+    return Call(sender, pending.served.operation, message_id, traceparent_of(headers))

@@ -24,6 +24,7 @@ from hivemem_runtime.bus.commands import dead_letter
 from hivemem_runtime.bus.dead import DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
+from hivemem_runtime.bus.passed_over import NO_MESSAGE_FOUND, PassedOver
 from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.bus")
@@ -38,7 +39,6 @@ SHOWN: Final = 10
 SHOWN_CHARACTERS: Final = 64
 SERVICE_TOKEN: Final = 5
 """Its place in a stored subject: `hive.in.<partition>.<tenant>.<agent>.<service>.<operation>.<route>`."""
-NO_MESSAGE_FOUND: Final = (10037, 10057)
 
 
 class StrayCommands:
@@ -47,6 +47,7 @@ class StrayCommands:
     def __init__(self, client: Client, dead: DeadLetters) -> None:
         self._client = client
         self._dead = dead
+        self._passed_over = PassedOver(client)
         self._loop = Loop("stray-commands", self._keep_moving)
         self._listed_at = 0.0
         self._offset = 0
@@ -79,7 +80,10 @@ class StrayCommands:
             return 0
         consumers = await self._consumers()
         taken = sum(int(info["num_pending"]) + int(info["num_ack_pending"]) for info in consumers)
-        if int(state["messages"]) <= taken or (not self._found and now() - self._listed_at < LISTED_AGAIN_SECONDS):
+        if int(state["messages"]) <= taken:
+            return 0
+        await self._passed_over.deliver(consumers)
+        if not self._found and now() - self._listed_at < LISTED_AGAIN_SECONDS:
             return 0
         known = {contract.name for contract in SERVICES} | {_service(_filter(info)) for info in consumers}
         strays = [subject for subject in await self._subjects() if _service(subject) not in known]

@@ -9,7 +9,10 @@ from nats.aio.client import Client
 from pydantic import BaseModel, ConfigDict, Field
 
 from hivemem_contracts.identifiers import new_id
-from hivemem_contracts.streams import BEGUN, CHANGES, DEAD, FEED_EPOCH, FLEET, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_contracts.limits import MESSAGE_BYTES
+from hivemem_contracts.streams import BEGUN, CHANGES, CLAIMS, DEAD, FEED_EPOCH, FEED_KEY, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_runtime.bus.claims import KINDS
+from hivemem_runtime.bus.fleet_key import SUBJECT as KEY_SUBJECT
 from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
 
@@ -20,11 +23,13 @@ DAY_SECONDS: Final = 86_400
 COMMANDS: Final = "hive.in.*.*.*.*.*"
 """Five tokens and no more: a stored command has one more in front, its partition, so nobody can publish in that
 form and so name a tenant that is not their own."""
+COMMAND_BYTES: Final = MESSAGE_BYTES + 65_536
+"""The largest body that a worker takes, and as many headers as a stream takes."""
 BUCKET_BYTES: Final = 4 * MEBIBYTE
 ENTRY_BYTES: Final = 4096
 MEMBERS_SECONDS: Final = 60
 """A living member says so every second, with a shorter life of its own."""
-FLEET_BYTES: Final = 64 * 1024
+CLAIMS_BYTES: Final = 64 * 1024
 BEGINS: Final = "hivemem-begins"
 """In the metadata of CHANGES: what was committed before this moment had left the feed when it was made anew."""
 KEY: Final = "hivemem-key"
@@ -66,7 +71,8 @@ async def declare(
 
     `feed` is the metadata of CHANGES where that has to be created. `known_key` is the key of the fleet, as far as the
     caller knows it, for a bucket that lost it."""
-    for wanted in (_ingest(settings), _dead(settings), _members(settings), _begun(settings), _fleet(settings)):
+    buckets = (_members(settings), _begun(settings), _claims(settings), _feed_key(settings))
+    for wanted in (_ingest(settings), _dead(settings), *buckets):
         await _declare(client, wanted)
     if feed is None:
         feed = {FEED_EPOCH: f"1-{new_id()[-6:].lower()}", KEY: fingerprint(await fleet_key(client, known_key))}
@@ -83,6 +89,8 @@ def _ingest(settings: StreamSettings) -> Config:
         # A full stream refuses the publisher, who can wait; discarding the old would lose what it was promised.
         "discard": "new",
         "max_bytes": settings.ingest_max_bytes,
+        # What could only become a dead letter would push out as many bytes of other dead letters.
+        "max_msg_size": COMMAND_BYTES,
         "num_replicas": settings.replicas,
         # Deduplication here would be by id alone, over all tenants; the ledger does it per agent and operation.
         "duplicate_window": SHORTEST_DUPLICATE_WINDOW,
@@ -156,19 +164,38 @@ def _bucket(name: str, settings: StreamSettings) -> Config:
     }
 
 
-def _fleet(settings: StreamSettings) -> Config:
-    """A key-value bucket, too: few entries, and only their newest values."""
+def _claims(settings: StreamSettings) -> Config:
+    """A key-value bucket, too: the newest value of each claim. It has no other entries, so nobody can fill it."""
     return {
-        "name": f"KV_{FLEET}",
-        "subjects": [f"$KV.{FLEET}.>"],
+        "name": f"KV_{CLAIMS}",
+        "subjects": [f"$KV.{CLAIMS}.{what}" for what in KINDS],
         "retention": "limits",
         "storage": "file",
         "discard": "new",
-        "max_bytes": FLEET_BYTES,
+        "max_bytes": CLAIMS_BYTES,
+        "max_msg_size": ENTRY_BYTES,
         "max_msgs_per_subject": 1,
         "num_replicas": settings.replicas,
         "duplicate_window": NANOSECONDS,
         "deny_delete": True,
+    }
+
+
+def _feed_key(settings: StreamSettings) -> Config:
+    """One entry that cannot be replaced. Acknowledgements of the server go to any subject that a publisher names."""
+    return {
+        "name": f"KV_{FEED_KEY}",
+        "subjects": [KEY_SUBJECT],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "discard_new_per_subject": True,
+        "max_bytes": ENTRY_BYTES,
+        "max_msgs_per_subject": 1,
+        "num_replicas": settings.replicas,
+        "duplicate_window": NANOSECONDS,
+        "deny_delete": True,
+        "deny_purge": True,
     }
 
 

@@ -5,6 +5,7 @@ So a tenant whose decisions take long, or who sends many writes, holds up anothe
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 _SLOW_SECONDS: Final = 0.0005
@@ -16,14 +17,29 @@ JobT = TypeVar("JobT")
 Queues = OrderedDict[str, deque[JobT]]
 
 
-class TurnQueue(Generic[JobT]):
-    """Jobs of different kinds keep their order, and so do the jobs of one tenant; within a run of one kind, the tenants
-    take turns. Tenants that were slow are not mixed with others: a batch of these, then a short one of those."""
+@dataclass(slots=True)
+class _Run(Generic[JobT]):
+    """Jobs of one kind between two borders, by tenant."""
 
-    def __init__(self, kind: Callable[[JobT], object], tenant: Callable[[JobT], str]) -> None:
+    kind: object
+    queues: Queues[JobT]
+    is_border: bool
+
+
+class TurnQueue(Generic[JobT]):
+    """Jobs of one kind and tenant keep their order; kinds take turns, and within a kind the tenants. Nothing passes a
+    border. Tenants that were slow are not mixed with others: a batch of these, then a short one of those."""
+
+    def __init__(
+        self,
+        kind: Callable[[JobT], object],
+        tenant: Callable[[JobT], str],
+        is_border: Callable[[JobT], bool] = lambda job: False,
+    ) -> None:
         self._kind = kind
         self._tenant = tenant
-        self._runs: deque[tuple[object, Queues[JobT]]] = deque()
+        self._is_border = is_border
+        self._runs: deque[_Run[JobT]] = deque()
         self._count = 0
         self._slow: set[str] = set()
         self._slow_turn = False
@@ -32,43 +48,53 @@ class TurnQueue(Generic[JobT]):
         return self._count
 
     def put(self, job: JobT) -> None:
-        kind, tenant = self._kind(job), self._tenant(job)
-        if not self._runs or self._runs[-1][0] != kind:
-            self._runs.append((kind, OrderedDict()))
-        queues = self._runs[-1][1]
-        queue = queues.get(tenant)
-        if queue is None:
-            queue = queues[tenant] = deque()
-        queue.append(job)
+        self._run_of(job).queues.setdefault(self._tenant(job), deque()).append(job)
         self._count += 1
+
+    def _run_of(self, job: JobT) -> "_Run[JobT]":
+        """The run of the job's kind behind the last border."""
+        kind, is_border = self._kind(job), self._is_border(job)
+        for run in reversed(self._runs):
+            if is_border or run.is_border:
+                break
+            if run.kind == kind:
+                return run
+        self._runs.append(_Run(kind, OrderedDict(), is_border))
+        return self._runs[-1]
 
     def take(self, limit: int) -> list[JobT]:
         """At most `limit` jobs of the kind that is next, one of each tenant in turn."""
         if not self._runs:
             return []
-        queues = self._runs[0][1]
+        run = self._runs.popleft()
+        queues = run.queues
         tenants = list(queues)
         slow = [tenant for tenant in tenants if tenant in self._slow] if self._slow else []
         fast = [tenant for tenant in tenants if tenant not in self._slow] if slow else tenants
         self._slow_turn = bool(slow) and not (fast and self._slow_turn)
         taken = _rounds(queues, slow, min(limit, _SLOW_JOBS)) if self._slow_turn else _rounds(queues, fast, limit)
-        if not queues:
-            self._runs.popleft()
+        if queues:
+            self._runs.insert(self._first_border(), run)
         self._count -= len(taken)
         return taken
 
+    def _first_border(self) -> int:
+        return next((place for place, run in enumerate(self._runs) if run.is_border), len(self._runs))
+
     def put_back(self, jobs: Sequence[JobT]) -> None:
-        """Jobs that were taken and not worked on: they go first, in their order."""
+        """Jobs that were taken and not worked on: they go first among those of their kind, in their order."""
         if not jobs:
             return
-        kind = self._kind(jobs[0])
+        kind, border = self._kind(jobs[0]), self._first_border()
         first: Queues[JobT] = OrderedDict()
         for job in jobs:
             first.setdefault(self._tenant(job), deque()).append(job)
-        behind = self._runs.popleft()[1] if self._runs and self._runs[0][0] == kind else OrderedDict[str, deque[JobT]]()
-        for tenant, queue in behind.items():
-            first.setdefault(tenant, deque()).extend(queue)
-        self._runs.appendleft((kind, first))
+        place = next((place for place in range(border) if self._runs[place].kind == kind), border)
+        if place < border:
+            for tenant, queue in self._runs[place].queues.items():
+                first.setdefault(tenant, deque()).extend(queue)
+            del self._runs[place]
+        self._runs.insert(place, _Run(kind, first, is_border=False))
         self._count += len(jobs)
 
     def note(self, jobs: Sequence[JobT], slow: Collection[str]) -> None:

@@ -66,6 +66,10 @@ def _tenant(job: Job) -> str:
     return job.write.tenant if isinstance(job, WriteJob) else ""
 
 
+def _is_border(job: Job) -> bool:
+    return isinstance(job, _Resume | _Stop)
+
+
 class Writer:
     """Owns the connection that writes. Results are handed to the event loop a batch at a time."""
 
@@ -84,7 +88,7 @@ class Writer:
         self._listeners = listeners
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self._turns: TurnQueue[Job] = TurnQueue(type, _tenant)
+        self._turns: TurnQueue[Job] = TurnQueue(type, _tenant, _is_border)
         self._cache = SqliteHeadCache()
         self._failure: Unavailable | None = None
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)

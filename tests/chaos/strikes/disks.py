@@ -1,0 +1,48 @@
+"""A disk that is full for a while."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from hivemem_testing.process import ProcessServer
+
+from .striker import Strike
+
+_FULL_SECONDS: Final = (0.5, 4.0)
+_TOP_UP_SECONDS: Final = 0.05
+_CHUNK: Final = bytes(1024 * 1024)
+_SMALLEST: Final = 4096
+"""A page: less does not make room for anybody."""
+
+
+def filling(disk: Path, restarted: Sequence[ProcessServer]) -> Strike:
+    """A nats-server that met a full disk stores nothing more until it is restarted, so whoever operates it restarts it
+    once there is room again."""
+    filler = disk / "filler"
+
+    async def strike(choice: random.Random) -> str:
+        until = asyncio.get_running_loop().time() + choice.uniform(*_FULL_SECONDS)
+        try:
+            while asyncio.get_running_loop().time() < until:
+                await asyncio.to_thread(fill, filler)
+                await asyncio.sleep(_TOP_UP_SECONDS)  # what others have freed meanwhile is taken as well
+        finally:
+            filler.unlink()
+        for server in restarted:
+            await asyncio.to_thread(server.restart)
+        return f"{disk.name} full"
+
+    return strike
+
+
+def fill(filler: Path) -> None:
+    chunk = _CHUNK
+    with filler.open("ab", buffering=0) as file:
+        while len(chunk) >= _SMALLEST:
+            with suppress(OSError):
+                if file.write(chunk) == len(chunk):
+                    continue
+            chunk = chunk[: len(chunk) // 2]
