@@ -38,7 +38,7 @@ class Shown:
         if self._deployment.settings.blobs == "filesystem":
             return [path.read_bytes() for path in self._deployment.folder.rglob("manifest.json")]
         bucket = objects_of(self._deployment)
-        return [bucket.read(name) for name in bucket.names("manifests/")]
+        return [text for name in bucket.names("manifests/") if (text := bucket.read(name)) is not None]
 
     async def names(self) -> list[str] | None:
         manifest = await self.manifest()
@@ -77,8 +77,16 @@ class Objects:
         found = self.client.list_objects(self.bucket, prefix=prefix, recursive=True)
         return [str(each.object_name) for each in found]
 
-    def read(self, name: str) -> bytes:
-        answer = self.client.get_object(self.bucket, name)
+    def read(self, name: str) -> bytes | None:
+        """Return an object, or None if it was removed after it was listed."""
+        from minio.error import S3Error
+
+        try:
+            answer = self.client.get_object(self.bucket, name)
+        except S3Error as error:
+            if error.code == "NoSuchKey":
+                return None
+            raise
         try:
             return answer.read()
         finally:

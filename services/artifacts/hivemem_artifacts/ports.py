@@ -127,7 +127,7 @@ class View(Protocol):
         ...
 
     async def finish(self) -> None:
-        """Publish the new state: remove files that were neither added nor kept, and replace the manifest atomically.
+        """Publish the new state: replace the manifest atomically, then remove files that were neither added nor kept.
         Releases the view."""
         ...
 

@@ -87,11 +87,11 @@ class FileView:
             with closing(self._opened_draft(staging)) as draft:
                 os.ftruncate(draft, self._written)
                 os.fsync(draft)
-            # Links first: after a crash the published manifest must not name a state that its links do not have.
+            # The manifest first: after a crash it names only files that have links. The next state removes other links.
+            staging.rename(self._draft, self._folder, MANIFEST)
             for name in self._links:
                 if is_file_name(name) and name not in self._shown and link_tail(name) not in self._kept:
                     self._folder.remove(name)
-            staging.rename(self._draft, self._folder, MANIFEST)
             self._folder.sync()
         self._release()
 
