@@ -45,10 +45,16 @@ class Fleet:
 
 @contextmanager
 def running_fleet(
-    directory: Path, store: Store, service: str, more: Mapping[str, str] | None = None
+    directory: Path,
+    store: Store,
+    service: str,
+    more: Mapping[str, str] | None = None,
+    *,
+    sync_interval: str | None = None,
 ) -> Generator[Fleet]:
+    """`sync_interval` is how often the nats-server syncs its files; None for its own two minutes."""
     with ExitStack() as stack:
-        nats = stack.enter_context(packaged_nats(directory / "nats"))
+        nats = stack.enter_context(packaged_nats(directory / "nats", sync_interval=sync_interval))
         mongo = stack.enter_context(packaged_mongo(directory / "mongo")) if store == "mongo" else None
         settings = {
             "HIVEMEM_NATS_URL": nats.url,

@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 LONGEST_FILE_LINES = 400
 CODE_SUFFIXES = {".py", ".sh", ".js", ".css"}
@@ -25,8 +27,11 @@ WORKER_FILES = {
 }
 # A file that has grown long becomes a folder of the same name, one file a topic.
 WORKER_FOLDERS = {"adapters", "decisions", "endpoints", "entities", "reactions"}
-# It runs the workers and is none itself.
-NOT_A_WORKER = "embedded"
+# A worker that has grown holds topics: folders with these files and folders inside. A topic with a port of its own
+# (`ports.py`) holds that port's adapters too, under names of their own.
+TOPIC_FILES = {"__init__.py", "decisions.py", "endpoints.py", "entities.py", "ports.py", "reactions.py"}
+COMPOSE = "docker-compose.yml"
+CATALOGUE = "contracts/hivemem_contracts/catalog.py"
 
 BUCKETS = re.compile(r"(?:^|_)(?:utils?|commons?|helpers?|bases?|managers?|misc)$")
 LEDGER_ADAPTER = re.compile(r"hivemem_runtime\.ledger\.(?:mongo|opening|sqlite)(?:\.|$)")
@@ -71,7 +76,7 @@ def main() -> int:
 
 
 def committed_files(root: Path) -> list[str]:
-    """What is in the repository, and what would be with the next commit."""
+    """Return the paths of all files that git tracks, or would track with the next commit."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in listed if path and (root / path).is_file()]
@@ -80,13 +85,15 @@ def committed_files(root: Path) -> list[str]:
 def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Iterator[Finding]:
     texts = {path: text for path in paths if (text := _text(root / path)) is not None}
     for path, text in texts.items():
-        yield from _name_findings(PurePosixPath(path))
+        yield from _name_findings(PurePosixPath(path), texts.keys())
         yield from _text_findings(PurePosixPath(path), text)
         if path.endswith(".py"):
             yield from _code_findings(PurePosixPath(path), ast.parse(text, path))
     lengths = {path: text.count("\n") for path, text in texts.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
     yield from _length_findings(lengths, long_files)
     yield from _typing_findings(set(texts))
+    yield from _worker_findings(texts)
+    yield from _version_findings(texts)
 
 
 def _text(path: Path) -> str | None:
@@ -96,15 +103,18 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _name_findings(path: PurePosixPath) -> Iterator[Finding]:
+def _name_findings(path: PurePosixPath, paths: Set[str]) -> Iterator[Finding]:
     if path.suffix == ".py" and any(BUCKETS.search(part) for part in (*path.parts[:-1], path.stem)):
         yield Finding(str(path), 1, "a bucket: name the module by what it is responsible for")
     inside = _within_worker(path)
-    if inside is None or path.parts[1] == NOT_A_WORKER:
+    if inside is None:
         return
-    if (len(inside.parts) == 1 and inside.name not in WORKER_FILES) or (
-        len(inside.parts) > 1 and inside.parts[0] not in WORKER_FOLDERS
-    ):
+    first, *rest = inside.parts
+    known = first in (WORKER_FOLDERS if rest else WORKER_FILES)
+    if rest and not known:
+        topic = PurePosixPath(*path.parts[:4])
+        known = rest[0] in (WORKER_FOLDERS if rest[1:] else TOPIC_FILES) or f"{topic}/ports.py" in paths
+    if not known:
         rooms = ", ".join(sorted(WORKER_FOLDERS))
         yield Finding(
             str(path), 1, f"all workers have the same file names: put it into the folder of its room ({rooms})"
@@ -172,6 +182,36 @@ def _typing_findings(paths: set[str]) -> Iterator[Finding]:
         for package in sorted(package for package in packages if package.parent == folder):
             if f"{package}/py.typed" not in paths:
                 yield Finding(str(package / "py.typed"), 1, "missing: without it nobody sees the package's types")
+
+
+def _worker_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what the declaration of a worker lacks: an entry point, a place in the catalogue, a line of compose."""
+    for project, worker in _projects(texts, "services/*/pyproject.toml"):
+        name = PurePosixPath(project).parent.name
+        package = f"hivemem_{name}"
+        points = worker["project"].get("entry-points", {}).get("hivemem.workers", {})
+        if points.get(name) != f"{package}.worker:WORKER":
+            advice = f'missing: `{name} = "{package}.worker:WORKER"` under [project.entry-points."hivemem.workers"]'
+            yield Finding(project, 1, advice)
+        if CATALOGUE in texts and f'    "{name}",\n' not in texts[CATALOGUE]:
+            yield Finding(CATALOGUE, 1, f'missing in NAMES: `"{name}",`')
+        if COMPOSE in texts and f"\n  {name}:" not in texts[COMPOSE]:
+            yield Finding(COMPOSE, 1, f"missing under services: `{name}: {{ <<: *worker, … }}`")
+
+
+def _version_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the distributions whose version is not that of the contracts: all of them carry one."""
+    versions = {path: table["project"]["version"] for path, table in _projects(texts, "**/pyproject.toml")}
+    wanted = versions.get("contracts/pyproject.toml")
+    for path, version in versions.items():
+        if wanted is not None and version != wanted:
+            yield Finding(path, 1, f'`version = "{version}"`: the contracts, and so all distributions, have {wanted}')
+
+
+def _projects(texts: Mapping[str, str], pattern: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, text in texts.items():
+        if fnmatch(path, pattern) and "project" in (table := tomllib.loads(text)):
+            yield path, table
 
 
 if __name__ == "__main__":

@@ -12,18 +12,6 @@ from hivemem_contracts.model import ReplyBody
 from hivemem_contracts.subjects import encode_token
 
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-ENTITIES = (
-    "session",
-    "state",
-    "event",
-    "memory",
-    "artifact",
-    "index",
-    "agent",
-    "cycle",
-    "window",
-    "lease",
-)
 
 
 class Change(ReplyBody):

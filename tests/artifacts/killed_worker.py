@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from hivemem_artifacts import __main__ as worker
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
 from hivemem_artifacts.adapters.filesystem.staging import FileStaging
 from hivemem_artifacts.adapters.filesystem.views import FileView
@@ -19,7 +18,9 @@ from hivemem_artifacts.adapters.objects.staging import ObjectStaging
 from hivemem_artifacts.adapters.objects.views import ObjectView
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits
 from hivemem_artifacts.endpoints.uploads import Uploads
+from hivemem_artifacts.worker import WORKER
 from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.program import main as serve
 
 STORES = (FilesystemBlobs, ObjectBlobs)
 STEPS: dict[str, tuple[tuple[type[Any], str], ...]] = {
@@ -59,7 +60,7 @@ def main() -> int:
     step, count, when = sys.argv[1:]
     for kind, method in STEPS[step]:
         strike_at(kind, method, int(count), when)
-    return worker.main()
+    return serve(WORKER)
 
 
 if __name__ == "__main__":

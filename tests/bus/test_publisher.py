@@ -113,6 +113,26 @@ async def test_a_subject_that_ends_earlier_than_it_did_raises_doubts(client: Cli
         await publisher.publish(changes("a", 4, 5))
 
 
+async def test_a_subject_that_is_told_again_raises_doubts(
+    client: Client, publisher: Publisher, other: Publisher
+) -> None:
+    """Another worker has begun to, farther along the new stream than the subject stood in the old one."""
+    await publisher.publish(changes("a", 1, 3))
+    await ask(client, f"STREAM.DELETE.{CHANGES}")
+    await declare(client, SETTINGS)
+    await other.publish([*changes("b", 1, 5), change("a", 1)])
+    with pytest.raises(FeedDoubtful):
+        await publisher.publish(changes("a", 4, 4))
+    assert await versions(client, "a") == [1]
+
+
+async def test_nothing_is_sent_once_the_feed_is_unchecked(client: Client) -> None:
+    publisher = Publisher(client, KEY, unchecked=lambda: True)
+    with pytest.raises(FeedDoubtful):
+        await publisher.publish(changes("a", 1, 1))
+    assert await versions(client, "a") == []
+
+
 async def test_a_lost_connection_fails_and_the_same_goes_out_later(bus_server: ProcessServer, client: Client) -> None:
     lost = await connect(bus_server.url, "lost")
     publisher = Publisher(lost, KEY)

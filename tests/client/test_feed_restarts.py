@@ -8,11 +8,13 @@ import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 import hivemem
+from hivemem.consumer import Consumer, make_consumer
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH
 from hivemem_testing.process import ProcessServer
 
@@ -173,6 +175,24 @@ async def test_a_cursor_of_an_earlier_epoch_is_refused(own_fleet: Fleet, own_hiv
     assert [change.version for change in seen] == [1, 2, 3]
     assert "-2-later-" in seen[0].cursor
     assert (await anext(own_hive.changes("event", since=seen[1].cursor))).version == 3
+
+
+async def test_a_stream_made_anew_while_a_reader_takes_its_place_is_noticed(
+    own_fleet: Fleet, own_hive: hivemem.Hive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sequence that the reader would go on from is one of the new stream by then."""
+    await announce(own_fleet, range(1, 4))
+    seen = [change async for change in until(own_hive.changes("event", since="start"), 3)]
+
+    async def late(*arguments: Any) -> Consumer:
+        monkeypatch.undo()
+        await own_fleet.make_streams()
+        await announce(own_fleet, range(1, 6))
+        return await make_consumer(*arguments)
+
+    monkeypatch.setattr("hivemem.feed.make_consumer", late)
+    with pytest.raises(hivemem.FeedRecreated):
+        await anext(own_hive.changes("event", since=seen[-1].cursor))
 
 
 async def until(feed: hivemem.Feed, version: int) -> AsyncIterator[hivemem.Received]:

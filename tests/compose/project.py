@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND_TIMEOUT_SECONDS = 120.0
 BUILD_TIMEOUT_SECONDS = 900.0
 LOG_LINES_SHOWN = 60
-WORKERS = ("artifacts", "memory", "sessions", "vectors")
+WORKERS = tuple(sorted(project.parent.name for project in ROOT.glob("services/*/pyproject.toml")))
 INSTALLED = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
 STATUS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8222/status', timeout=5).read().decode())"
 

@@ -44,9 +44,12 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(directory: Path) -> Generator[Fleet]:
+def running_fleet(directory: Path, more: Mapping[str, str] | None = None) -> Generator[Fleet]:
+    """Run `hivemem up` in a folder; `more` are variables of its environment."""
     log = directory / "up.log"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")} | dict(
+        more or {}
+    )
     command = [str(BIN / "hivemem"), "up", "--nats-port", "0", "--http-port", "0"]
     process = spawn(command, directory=directory, environment=environment, log=log)
     try:

@@ -82,6 +82,11 @@ def test_a_store_that_is_none(start_up: StartUp, tmp_path: Path, file: str) -> N
     assert not pid_file.exists() or not lives(up.nats_pid())
 
 
+def test_a_misspelt_setting(start_up: StartUp) -> None:
+    said = refusal(start_up(settings={"HIVEMEM_STOER": "mongo"}))
+    assert said == "hivemem up: HIVEMEM_STOER: there is no such setting; the nearest name is HIVEMEM_STORE"
+
+
 def test_an_unknown_log_level(start_up: StartUp) -> None:
     up = start_up("--log-level", "loud")
     assert up.wait() == 2

@@ -14,8 +14,8 @@ from typing import Final
 from hivemem_testing.spawning import LAUNCHER
 
 COMMAND: Final = Path(sys.executable).with_name("hivemem")
-READY_SECONDS: Final = 15.0
-EXIT_SECONDS: Final = 15.0
+READY_SECONDS: Final = 60.0
+EXIT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.01
 _READY: Final = re.compile(r"ready nats=(nats://127\.0\.0\.1:\d+) http=(http://127\.0\.0\.1:\d+) data=(.+)\n")
 
@@ -95,6 +95,12 @@ def lives(pid: int) -> bool:
     with suppress(OSError):
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process took since it began."""
+    user, system = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = EXIT_SECONDS) -> None:

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECTS = sorted([*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("s*/*/pyproject.toml")])
+PROJECTS = sorted([*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("[as]*/*/pyproject.toml")])
 
 
 def imported(package: Path) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = [
     *ROOT.glob("contracts/pyproject.toml"),
-    *ROOT.glob("s*/*/pyproject.toml"),
+    *ROOT.glob("[as]*/*/pyproject.toml"),
     *ROOT.glob("tests/*/pyproject.toml"),
 ]
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+)")

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from hivemem_runtime.ledger.port import Committed, Due, FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
 from .backends import Backend
 from .clock import SECOND, ManualClock
@@ -217,3 +218,17 @@ async def test_marks_under_load_are_neither_lost_nor_ahead(backend: Backend, led
 
     assert ahead == []
     await nothing_due(ledger)
+
+
+async def test_what_was_announced_on_an_earlier_feed_stays_due(backend: Backend, ledger: Ledger) -> None:
+    """One worker has made the keys due again; another one has not heard of it, and ends before it does."""
+    other = await backend.open()
+    await ledger.commit(edit("n"))
+    ledger.note_feed(FeedMark("created", "1-a", 7, "note:t:n:1"))
+    ledger.announced("note", TENANT, "n", 1)
+    await other.announce_again(FeedMark("created", "2-b", 0, ""))
+
+    again = await backend.reopen(ledger)
+
+    assert await _due(again) == [("note", "n", 0, 1)]
+    assert await again.feed_mark() == FeedMark("created", "2-b", 0, "")

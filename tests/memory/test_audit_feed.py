@@ -100,7 +100,9 @@ def workers(ledger: Ledger, client: Client) -> Workers:
     return Workers(ledger, client)
 
 
-async def tell(client: Client, key: str, version: int, tenant: str = TENANT) -> ReceivedChange:
+async def tell(
+    client: Client, key: str, version: int, tenant: str = TENANT, at: datetime | None = None
+) -> ReceivedChange:
     change = Change(
         entity="memory",
         operation="put",
@@ -112,7 +114,7 @@ async def tell(client: Client, key: str, version: int, tenant: str = TENANT) -> 
         value={"digest": f"{key}{version}"},
         actor="bot",
         cause=f"m{version}",
-        at=datetime.now(UTC),
+        at=at or datetime.now(UTC),
     )
     subject, body, headers = await announced(client, change, memory_address(NAMESPACE, key))
     answer = await client.request(subject, body, timeout=10, headers=headers)

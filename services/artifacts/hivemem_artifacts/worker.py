@@ -1,6 +1,6 @@
 """The wiring of the artifacts worker. Only this module chooses adapters."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, SecretStr
 
@@ -25,6 +25,7 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import ARTIFACT_BYTES
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError, WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
@@ -104,3 +105,6 @@ def build(settings: ArtifactsSettings) -> Worker:
             background=(raw, upkeep),
         ),
     )
+
+
+WORKER: Final = WorkerKind(ARTIFACTS, ArtifactsSettings, build)

@@ -1,5 +1,7 @@
 """The wiring of the memory worker. Only this module chooses adapters."""
 
+from typing import Final
+
 from hivemem_contracts.memory.operations import MEMORY
 from hivemem_memory.endpoints import bind
 from hivemem_memory.endpoints.audit_trail import AuditTrail
@@ -10,6 +12,7 @@ from hivemem_memory.reactions import reactions
 from hivemem_memory.reactions.upkeep import Upkeep
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
@@ -38,3 +41,6 @@ def build(settings: MemorySettings) -> Worker:
         leaving=(queues.leave,),
     )
     return Worker(settings, parts)
+
+
+WORKER: Final = WorkerKind(MEMORY, MemorySettings, build)

@@ -1,10 +1,13 @@
 """The wiring of the sessions worker. Only this module chooses adapters."""
 
+from typing import Final
+
 from pydantic import Field
 
 from hivemem_contracts.sessions.operations import SESSIONS
 from hivemem_runtime.bus.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
@@ -29,3 +32,6 @@ def build(settings: SessionsSettings) -> Worker:
     archiver = Archiver(ledger, settings.archive_after_events)
     parts = Parts(service, ledger, announcer, reactions=reactions(ledger), background=(archiver,))
     return Worker(settings, parts)
+
+
+WORKER: Final = WorkerKind(SESSIONS, SessionsSettings, build)

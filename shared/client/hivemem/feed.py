@@ -192,6 +192,7 @@ class Feed:
     async def _begin(self) -> None:
         """Make a consumer from where the reader is."""
         await self._drop()
+        connection = self._connection.epoch
         stream = await self._stream()
         self._place(stream, is_another=await self._is_another(stream))
         if self._after is None:
@@ -202,8 +203,22 @@ class Feed:
             start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self._after + 1}
             after = self._after
         seconds = self._options.attempt_seconds
-        self._consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        consumer = await make_consumer(self._connection, self._filters, start, after, seconds)
+        try:
+            await self._confirm(stream, connection)
+        except BaseException:
+            await consumer.drop()
+            raise
+        self._consumer = consumer
         self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
+
+    async def _confirm(self, placed: StreamState, connection: int) -> None:
+        """Raises `JetStreamError` if the consumer may read another stream than the one in which the reader was placed:
+        it was made anew in between, or lost its end, and the sequences name other changes."""
+        stream = await self._stream()
+        same = (stream.created, stream.epoch) == (placed.created, placed.epoch) and stream.last >= placed.last
+        if not same or self._connection.epoch != connection:
+            raise JetStreamError(503, 0, f"{CHANGES} changed while a reader took its place")
 
     async def _is_another(self, stream: StreamState) -> bool:
         """Whether the change that was read last is not the one that the stream has there now."""

@@ -9,7 +9,8 @@ from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
 import pydantic
 from pydantic import BaseModel
 
-from hivemem.artifacts import Artifacts, OpenArtifact
+from hivemem.artifacts import OpenArtifact
+from hivemem.attributes import Services
 from hivemem.calling import ask
 from hivemem.connection import Connection
 from hivemem.dead import DeadLetters
@@ -30,9 +31,7 @@ from hivemem.publishing import (
     publish_prepared,
     write_headers,
 )
-from hivemem.services import Memory, Sessions
 from hivemem.transfer import Exported, Progress, export_lines, export_to
-from hivemem.vectors import Vectors
 from hivemem.waiting import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
@@ -56,7 +55,7 @@ class OptionFields(TypedDict, total=False):
     traceparent: str | None
 
 
-class Hive:
+class Hive(Services):
     """One agent of one tenant, connected to the fleet. Made by `connect`; safe to use from many tasks at once.
 
     `hive.sessions.append(session_id=…, event=…)` sends a request and answers its reply. Each operation raises the
@@ -66,14 +65,11 @@ class Hive:
     """
 
     def __init__(self, connection: Connection, tenant: str, agent: str, options: CallOptions) -> None:
+        super().__init__(self)
         self.connection = connection
         self.tenant = tenant
         self.agent = agent
         self.options = options
-        self.sessions = Sessions(self)
-        self.memory = Memory(self)
-        self.artifacts = Artifacts(self)
-        self.vectors = Vectors(self)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> "Hive":

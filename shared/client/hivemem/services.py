@@ -1,4 +1,4 @@
-"""The services of the fleet. Each line is an operation; its fields, reply and errors stand in the registry."""
+"""The operations of each service as typed methods, generated from the contracts by `make docs`."""
 
 from hivemem.methods import Command, Query, ServiceMethods
 from hivemem_contracts.artifacts import operations as artifacts

@@ -30,6 +30,7 @@ from hivemem_runtime.bus.reactions import Reactions
 from hivemem_runtime.bus.requests import Requests
 from hivemem_runtime.bus.stray_commands import StrayCommands
 from hivemem_runtime.bus.streams import StreamConflict, declare
+from hivemem_runtime.distribution import version_of
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import BrokenStore, DataTooNew, UnfitServer
@@ -46,6 +47,8 @@ OVERDUE_SHARE: Final = 0.9
 WATCH_SECONDS: Final = 2.0
 """Between two looks at the store, whoever asks for health."""
 START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+NOT_OTHERS: Final = 0o077
+"""The umask of every program that keeps data: its owner alone may read its files and enter its folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,6 @@ class Parts:
     closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
     """Awaited last when the worker is stopped, but not after a failed start, which may be retried: they close what is
     opened only once."""
-    version: str = "0.1.0"
 
 
 class Worker:
@@ -131,7 +133,7 @@ class Worker:
     async def _start_reactions(self) -> None:
         if not self._parts.reactions:
             return
-        reactions = Reactions(self._settings.nats_url, service=self.name)
+        reactions = Reactions(self._settings.nats_url, service=self.name, rely=self._parts.announcer.rely)
         for reaction in self._parts.reactions:
             reactions.add(reaction)
         self._reactions_client = await reactions.start()
@@ -155,7 +157,7 @@ class Worker:
         requests = Requests(
             client,
             self._parts.service,
-            version=self._parts.version,
+            version=version_of(self.name),
             health=self._health,
             under_way=self._settings.requests_under_way,
             bytes_under_way=self._settings.request_bytes_under_way,
@@ -330,6 +332,7 @@ UNFIT: Final = (SettingsError, ServerTooOld, StreamConflict, DataTooNew, BrokenS
 def run(settings: WorkerSettings, build: Callable[[], Worker]) -> None:
     """The whole of a worker's `__main__`."""
     logs.configure(settings.log_level, settings.log_format)
+    os.umask(NOT_OTHERS)
 
     async def main() -> None:
         await serve(settings, [build()])

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from .journal import Journal
 from .load import BULK, BULK_EVENTS, KEYS, NAMESPACE, SESSIONS, bulk_id
 
 COMPLETE_SECONDS: Final = 25.0
-"""The longest time until every reader has heard every version of the ledger."""
+"""The longest time without any progress until every reader has heard every version of the ledger."""
 _POLL_SECONDS: Final = 0.1
 
 Expected = dict[Address, Versions]
@@ -89,11 +89,11 @@ class Verifier:
         wanted: Links = {
             (key, version): id for key in KEYS for version, id in expected["memory", NAMESPACE, key].items()
         }
-        until = time.monotonic() + COMPLETE_SECONDS
-        found = list(_check_links(wanted, await _read_links(asking)))
-        while found and time.monotonic() < until:
-            await asyncio.sleep(_POLL_SECONDS)
-            found = list(_check_links(wanted, await _read_links(asking)))
+
+        async def look() -> list[str]:
+            return list(_check_links(wanted, await _read_links(asking)))
+
+        found = await _left_over(look)
         answer = await verify_audit(asking)
         if not answer["ok"]:
             found.append(f"audit: link {answer['broken_at']} is broken: {answer['problem']}")
@@ -101,12 +101,20 @@ class Verifier:
 
 
 async def _compared(followers: Sequence[Follower], expected: Expected) -> list[str]:
-    """The differences that are left when the time is over."""
-    until = time.monotonic() + COMPLETE_SECONDS
-    found = [what for follower in followers for what in follower.compare(expected)]
-    while found and time.monotonic() < until:
+    async def look() -> list[str]:
+        return [what for follower in followers for what in follower.compare(expected)]
+
+    return await _left_over(look)
+
+
+async def _left_over(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """Return what is found still, once it has been the same for long: a busy machine takes the time that it needs."""
+    found, since = await look(), time.monotonic()
+    while found and time.monotonic() - since < COMPLETE_SECONDS:
         await asyncio.sleep(_POLL_SECONDS)
-        found = [what for follower in followers for what in follower.compare(expected)]
+        before, found = found, await look()
+        if found != before:
+            since = time.monotonic()
     return found
 
 

@@ -100,10 +100,10 @@ def truncate_block(folder: Folder, choice: Random) -> str:
 
 
 def flip_in_block(folder: Folder, choice: Random) -> str:
-    """In a record in the middle of the block, or in the last one; in its payload, its length, or its checksum."""
+    """In the first record of the block, one in its middle, any, or the last; in its payload, length, or checksum."""
     block = _a_block(folder, choice)
     found = records(block)
-    record = found[choice.choice([len(found) // 2, choice.randrange(len(found)), len(found) - 1])]
+    record = found[choice.choice([0, len(found) // 2, choice.randrange(len(found)), len(found) - 1])]
     part, offset = choice.choice([("payload", record.length // 2), ("length", 1), ("checksum", record.length - 3)])
     _flip(block, record.offset + offset)
     return (

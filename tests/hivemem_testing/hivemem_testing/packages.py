@@ -63,7 +63,7 @@ def npm_binary(package: NpmPackage) -> Path:
 
 
 def cache_directory() -> Path:
-    if chosen := os.environ.get("HIVEMEM_SERVERS_CACHE"):
+    if chosen := os.environ.get("HIVEMEM_TEST_SERVERS_CACHE"):
         return Path(chosen).absolute()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "hivemem" / "servers"

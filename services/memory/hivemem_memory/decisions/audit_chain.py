@@ -132,7 +132,9 @@ def link_changes(heads: Heads, batch: LinkBatch, now: int) -> Decision:
             news.append(change)
     appends = _linked(chain, (_write_link(change, batch.feed) for change in news))
     if is_another or batch.through > max(through, news[-1].sequence if news else 0):
-        doubt_until = now + SKEW_MICROSECONDS if is_another else mark.doubt_until
+        # A worker's clock may have been ahead by more than the skew.
+        newest = chain.value.newest if chain is not None and chain.value is not None else 0
+        doubt_until = max(now + SKEW_MICROSECONDS, newest) if is_another else mark.doubt_until
         appends.append(Append(FEED_POSITION, CHAIN_ID, FeedPosition(batch.feed, batch.through, doubt_until)))
     return appends
 

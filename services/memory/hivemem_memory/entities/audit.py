@@ -37,20 +37,23 @@ class Link:
 
 @dataclass(slots=True)
 class ChainHead:
-    """The hash and position of the last link, and the last message of the feed that has a link."""
+    """The hash and position of the last link, and the last message of the feed that has a link. `newest` is the latest
+    commit time of all changes with a link."""
 
     position: int
     hash: str
     feed: str | None = None
     sequence: int = 0
+    newest: int = 0
 
 
 def evolve_chain(head: ChainHead | None, link: Link, stamp: Stamp) -> ChainHead:
     if link.sequence is not None:
-        return ChainHead(link.position, link.hash, link.feed, link.sequence)
+        newest = max(link.at, head.newest if head is not None else 0)
+        return ChainHead(link.position, link.hash, link.feed, link.sequence, newest)
     if head is None:
         return ChainHead(link.position, link.hash)
-    return ChainHead(link.position, link.hash, head.feed, head.sequence)
+    return ChainHead(link.position, link.hash, head.feed, head.sequence, head.newest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hivemem.cli.settings import Settings
+from hivemem.cli.summaries import SERVICES
 from hivemem.options import DEFAULT_TENANT, DEFAULT_URL
-
-SERVICES = {
-    "sessions": "Sessions: events and state, statuses, state machines.",
-    "memory": "Memories: versioned values in namespaces, with history, leases and an audit.",
-    "artifacts": "Artifacts: files of a session, versioned, of any size.",
-    "vectors": "Vectors: memories found by meaning, and an index of one's own.",
-}
-"""The services, with their summaries as in the registry, which takes a while to import."""
 
 TOPICS = {
     "recall": ("hivemem.cli.recall", "Find memories by what they mean."),

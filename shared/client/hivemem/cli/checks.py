@@ -193,7 +193,8 @@ def _troubles(service: str, worker: Mapping[str, Any]) -> list[Check]:
 def _losses(service: str, workers: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return a warning for each time that the feed had to be announced again since the workers started."""
     announcers = [cast("dict[str, Any]", _health(worker).get("announcer") or {}) for worker in workers]
-    reasons = dict.fromkeys(str(reason) for announcer in announcers for reason in announcer.get("losses") or [])
+    losses = [cast("list[str]", announcer.get("losses") or []) for announcer in announcers]
+    reasons = dict.fromkeys(reason for told in losses for reason in told)
     return [
         Check(
             f"feed of {service}",

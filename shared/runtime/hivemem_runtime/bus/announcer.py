@@ -23,7 +23,7 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.feed_guard import FeedGuard
-from hivemem_runtime.bus.feed_places import FeedDoubtful
+from hivemem_runtime.bus.feed_places import FeedDoubtful, LedgerOlder
 from hivemem_runtime.bus.jetstream import JetStreamRefused
 from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
 from hivemem_runtime.bus.streams import StreamConflict, StreamSettings
@@ -140,6 +140,12 @@ class Announcer:
             )
         )
 
+    async def rely(self, feed: str, sequence: int, message: str) -> None:
+        """Return once the ledger knows durably that the feed held this message. Then even a worker that just began
+        notices that the feed lost it. Raises `Unavailable`."""
+        self._guard.rely(feed, sequence, message)
+        await self._ledger.due(older_than=0, limit=1)  # which makes marks durable first
+
     async def caught_up(self) -> None:
         """Return once everything that was committed here before now is on the feed. Raises `Unavailable`."""
         if not self._queue:
@@ -187,6 +193,8 @@ class Announcer:
             except FeedDoubtful as error:
                 log.warning("the feed is looked at again", error=str(error))
                 self._guard.doubt()
+            except LedgerOlder as error:
+                self._guard.suspect(str(error))
             except (PublishFailed, HiveError, JetStreamRefused, StreamConflict, nats.errors.Error) as error:
                 # Whatever it was, the stream may be another one by now.
                 self._guard.doubt()
@@ -213,8 +221,15 @@ class Announcer:
         if lost:
             await self._begin_again()
         if self._publisher is None:
-            self._publisher = Publisher(self._client, self._guard.signer.key, self._guard.stream)
+            guard = self._guard
+            self._publisher = Publisher(self._client, guard.signer.key, guard.stream, self._newest, guard.unchecked)
         self._was_checked.set()
+
+    async def _newest(self, key: Key) -> int:
+        """Return the newest version of a key in the ledger."""
+        entity, tenant, id = key
+        head = await self._ledger.head(self._entities[entity], tenant, id)
+        return 0 if head is None else head.version
 
     async def _begin_again(self) -> None:
         """Forget what was out and what is queued: all of it is due in the store."""

@@ -7,9 +7,9 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CLAIMS
 from hivemem_runtime.bus import jetstream
-from hivemem_runtime.bus.jetstream import JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.jetstream import JetStreamRefused, StoredMessage, ask, message_of
 
-Claim = Literal["scrubbed", "epoch_after", "made_anew"]
+Claim = Literal["scrubbing", "scrubbed", "epoch_after", "made_anew"]
 KINDS: Final[tuple[Claim, ...]] = get_args(Claim)
 _NO_MESSAGE: Final = 10037
 _TIMEOUT_SECONDS: Final = 5.0
@@ -17,19 +17,31 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 async def claim(client: Client, what: Claim, value: str) -> bool:
     """Return whether the caller is the first one to claim this value; then nobody else is."""
-    subject, sequence = f"$KV.{CLAIMS}.{what}", 0
+    last = await _last(client, what)
+    if last is not None and last.data == value.encode():
+        return False
+    expected = {"Nats-Expected-Last-Subject-Sequence": str(last.sequence if last else 0)}
     try:
-        last = message_of(await ask(client, f"STREAM.MSG.GET.KV_{CLAIMS}", {"last_by_subj": subject}))
-    except JetStreamRefused as error:
-        if error.code != _NO_MESSAGE:
-            raise
-    else:
-        if last.data == value.encode():
-            return False
-        sequence = last.sequence
-    expected = {"Nats-Expected-Last-Subject-Sequence": str(sequence)}
-    try:
-        await jetstream.publish(client, subject, value.encode(), expected, timeout_seconds=_TIMEOUT_SECONDS)
+        await jetstream.publish(client, _subject(what), value.encode(), expected, timeout_seconds=_TIMEOUT_SECONDS)
     except Unavailable:
         return False
     return True
+
+
+async def claimed(client: Client, what: Claim) -> str:
+    """Return the value that was claimed last; empty before the first claim."""
+    last = await _last(client, what)
+    return last.data.decode() if last is not None else ""
+
+
+async def _last(client: Client, what: Claim) -> StoredMessage | None:
+    try:
+        return message_of(await ask(client, f"STREAM.MSG.GET.KV_{CLAIMS}", {"last_by_subj": _subject(what)}))
+    except JetStreamRefused as error:
+        if error.code != _NO_MESSAGE:
+            raise
+        return None
+
+
+def _subject(what: Claim) -> str:
+    return f"$KV.{CLAIMS}.{what}"

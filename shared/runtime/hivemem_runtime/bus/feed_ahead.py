@@ -16,22 +16,26 @@ from hivemem_runtime.bus.feed_keeper import Loss, StreamState
 from hivemem_runtime.bus.feed_places import ledger_of, version_of
 from hivemem_runtime.bus.feed_pull import reader
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Ledger
 
 BATCH: Final = 500
 MESSAGES: Final = 20_000
-"""At most this many messages behind the mark are read: more than a second of changes."""
+"""At most this many messages are read: more than a second of changes."""
 WAIT_SECONDS: Final = 2.0
 
 
 async def changes_ahead(
     client: Client, ledger: Ledger, entities: Iterable[AnyEntity], key: bytes, mark: FeedMark, state: StreamState
 ) -> Loss | None:
-    """Return a loss if the feed has a version behind `mark` that the ledger it came from does not have."""
+    """Return a loss if the feed has a version that the ledger it came from does not have: behind `mark`, or, in another
+    epoch than the mark's, among the newest messages."""
     told = {name: (entity, locate) for entity in entities for name, locate in entity.told_as.items()}
-    if state.last <= mark.sequence or not told:
+    same = (mark.stream, mark.epoch) == (state.created, state.epoch) and mark.sequence <= state.last
+    after = max(mark.sequence, 0) if same else max(state.first - 1, state.last - MESSAGES)
+    if state.last <= after or not told:
         return None
-    pull = await reader(client, after=mark.sequence, subjects=[f"hive.chg.*.{entity}.>" for entity in told])
+    pull = await reader(client, after=after, subjects=[f"hive.chg.*.{entity}.>" for entity in told])
     seen = 0
     try:
         while seen < MESSAGES:

@@ -15,7 +15,8 @@ from hivemem_runtime.bus.feed_scrub import scrub
 from hivemem_runtime.bus.publisher import Signer
 from hivemem_runtime.bus.streams import StreamSettings
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Ledger
 
 log = structlog.get_logger("hivemem.feed")
 
@@ -38,10 +39,12 @@ class FeedGuard:
         """The feed mark as this process knows it; None before the first check."""
         self._checked: int | None = None
         """The connection over which the feed was last found whole."""
+        self._doubts = 0
         self._checked_at = 0.0
         self._scrub: asyncio.Task[str | None] | None = None
         self._scrub_of = ""
         """The stream that is being read through, by its creation."""
+        self._suspected: Loss | None = None
         self.signer = Signer(b"", "")
         self.losses: list[str] = []
         """Why the feed had to be announced again, the newest few."""
@@ -60,7 +63,7 @@ class FeedGuard:
     def start(self, client: Client, streams: StreamSettings) -> None:
         self._client = client
         self._keeper = FeedKeeper(client, streams)
-        self._mark = self._checked = None
+        self._mark = self._checked = self._suspected = None
 
     async def stop(self) -> None:
         if self._scrub is not None:
@@ -73,13 +76,23 @@ class FeedGuard:
     def doubt(self) -> None:
         """Have the feed looked at before anything else is sent."""
         self._checked = None
+        self._doubts += 1
         self._wake()
 
+    def suspect(self, reason: str) -> None:
+        """Have the stream made anew, because it has changes that the ledger does not have."""
+        self._suspected = Loss(f"the ledger is older: {reason}", anew=True)
+        self.doubt()
+
     def doubtful(self) -> bool:
-        assert self._client is not None, "it was started"
         scrubbed = self._scrub is not None and self._scrub.done()
         overdue = now() - self._checked_at >= CHECK_SECONDS
-        return self._checked is None or self._checked != self._client.client_id or scrubbed or overdue
+        return self.unchecked() or scrubbed or overdue
+
+    def unchecked(self) -> bool:
+        """Return whether nobody has looked at the feed over this connection, or since the stream was changed."""
+        assert self._client is not None, "it was started"
+        return self._checked is None or self._checked != self._client.client_id
 
     def note(self, sequence: int, message: str) -> None:
         """Note the newest message of ours that the feed holds, before what it announces is called announced."""
@@ -88,27 +101,37 @@ class FeedGuard:
             self._mark = self._mark._replace(sequence=sequence, message=message)
             self._ledger.note_feed(self._mark)
 
+    def rely(self, feed: str, sequence: int, message: str) -> None:
+        """Note a message of the feed that something else of this ledger relies on, if it is the feed of the mark."""
+        if self._mark is not None and feed == f"{self._mark.stream}/{self._mark.epoch}":
+            self.note(sequence, message)
+
     async def check(self) -> bool:
         """Return whether the feed lost something, and the ledger has made due again whatever that may have been."""
         keeper, client = self._keeper, self._client
         assert keeper is not None, "it was started"
         assert client is not None, "it was started"
-        connection = client.client_id
+        connection, doubts = client.client_id, self._doubts
         await keeper.watch(self.doubt)
         await keeper.prepare()
         state = await keeper.state()
         durable = await self._ledger.feed_mark()
         marks = [mark for mark in (durable, self._mark) if mark is not None]
-        loss = await keeper.loss(state, marks) or self._scrubbed(state)
-        if loss is None and self._mark is None and durable is not None:
-            loss = await changes_ahead(client, self._ledger, self._entities, keeper.key, durable, state)
+        suspected, self._suspected = self._suspected, None
+        loss = await keeper.loss(state, marks) or await self._scrubbed(keeper, state) or suspected
+        if self._mark is None and durable is not None and not (loss is not None and loss.anew):
+            loss = await changes_ahead(client, self._ledger, self._entities, keeper.key, durable, state) or loss
         if loss is not None:
             await self._mend(keeper, state, loss, marks)
         elif self._mark is None:
             self._mark = durable or await self._first_mark(state)
+            self._ledger.note_feed(self._mark)
         assert self._mark is not None, "it was just made"
+        if loss is None:
+            self._mark = self._mark._replace(oldest=state.first)
         self.signer = Signer(keeper.key, self._mark.ledger)
-        self._checked, self._checked_at = connection, now()
+        # News of the stream that came during the check may be newer than its result.
+        self._checked, self._checked_at = connection if doubts == self._doubts else None, now()
         if self._scrub is None and await keeper.claims_scrub():
             self._scrub = asyncio.create_task(scrub(client, state.created), name="hivemem-scrub")
             self._scrub_of = state.created
@@ -116,7 +139,7 @@ class FeedGuard:
 
     async def _first_mark(self, state: StreamState) -> FeedMark:
         """Name the ledger, durably, before it announces anything: an older copy of it is known by that name."""
-        await self._ledger.announce_again(FeedMark(state.created, state.epoch, 0, "", 0, _new_name()))
+        await self._ledger.announce_again(FeedMark(state.created, state.epoch, 0, "", 0, _new_name(), state.first))
         made = await self._ledger.feed_mark()
         assert made is not None, "it was just made"
         return made
@@ -130,10 +153,11 @@ class FeedGuard:
         elif loss.renew:
             state = await keeper.begin_epoch(state, marks)
         begins = await keeper.begins(state)
-        self._mark = FeedMark(state.created, state.epoch, 0, "", begins, marks[0].ledger if marks else _new_name())
+        name = marks[0].ledger if marks else _new_name()
+        self._mark = FeedMark(state.created, state.epoch, 0, "", begins, name, state.first)
         await self._ledger.announce_again(self._mark)
 
-    def _scrubbed(self, state: StreamState) -> Loss | None:
+    async def _scrubbed(self, keeper: FeedKeeper, state: StreamState) -> Loss | None:
         if self._scrub is None or not self._scrub.done():
             return None
         task, self._scrub = self._scrub, None
@@ -142,6 +166,7 @@ class FeedGuard:
         except Exception as error:
             log.warning("the feed was not read through", error=repr(error))
             return None
+        await keeper.scrubbed()
         return Loss(reason, anew=True) if reason is not None and self._scrub_of == state.created else None
 
 

@@ -22,18 +22,22 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time, new_id
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH, FEED_ID
 from hivemem_runtime.bus import streams
-from hivemem_runtime.bus.claims import claim
+from hivemem_runtime.bus.claims import claim, claimed
+from hivemem_runtime.bus.clock import now
+from hivemem_runtime.bus.feed_places import FEED_TIME
 from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
-from hivemem_runtime.bus.jetstream import STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
 from hivemem_runtime.bus.streams import BEGINS, KEY, StreamSettings
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import server_id
-from hivemem_runtime.ledger.port import FeedMark, epoch_number
+from hivemem_runtime.ledger.feed_mark import FeedMark, epoch_number
 
 log = structlog.get_logger("hivemem.feed")
 
-FEED_TIME: Final = "ce-time"
 SLACK_MICROSECONDS: Final = 60_000_000
+FULL_BYTES: Final = 1024 * 1024
+"""A stream this close to its maximum size may have removed its oldest messages to stay below it."""
+SCRUB_SECONDS: Final = 120.0
 ANEW_POLLS: Final = 40
 ANEW_POLL_SECONDS: Final = 0.05
 _NO_MESSAGE: Final = 10037
@@ -41,7 +45,8 @@ _ADVISORIES: Final = f"$JS.EVENT.ADVISORY.STREAM.*.{CHANGES}"
 
 
 class StreamState(NamedTuple):
-    """The stream: when it was created, its epoch, its oldest and newest message, how many are missing in between."""
+    """The stream: when it was created, its epoch, its oldest and newest message, how many are missing in between.
+    `forgets`: messages may have left it by age or size."""
 
     created: str
     epoch: str
@@ -50,6 +55,7 @@ class StreamState(NamedTuple):
     missing: int
     begins: int
     key: str
+    forgets: bool
 
     @property
     def empty(self) -> bool:
@@ -68,6 +74,7 @@ class StreamState(NamedTuple):
             int(state.get("num_deleted") or 0) if messages else 0,
             int(metadata.get(BEGINS, 0)),
             metadata.get(KEY, ""),
+            _forgets(info),
         )
 
 
@@ -87,8 +94,13 @@ class FeedKeeper:
         self._client = client
         self._settings = settings
         self._advisories: Subscription | None = None
-        self._claimed = self._declared = ""
-        """The starts of the server for which the feed was read through, and streams were declared."""
+        self._scrubbed: str = ""
+        """The start of the server after which the feed was read through."""
+        self._awaited: str = ""
+        """The start of the server after which some worker is to read it through."""
+        self._declared: str = ""
+        """The start of the server after which the streams were declared."""
+        self._awaited_since = 0.0
         self.key = b""
 
     async def watch(self, changed: Callable[[], None]) -> None:
@@ -108,13 +120,25 @@ class FeedKeeper:
 
     async def claims_scrub(self) -> bool:
         """Return whether this worker is the one to read the feed through: once for each start of the server, which is
-        when damage to its files comes to light."""
+        when damage to its files comes to light. Where nobody comes to the end of it in time, every worker does it."""
         server = server_id(self._client)
-        if server == self._claimed:
+        if server == self._scrubbed:
             return False
-        claimed = await claim(self._client, "scrubbed", server)
-        self._claimed = server
-        return claimed
+        if await claimed(self._client, "scrubbed") == server:
+            self._scrubbed = server
+            return False
+        if server != self._awaited:
+            self._awaited, self._awaited_since = server, now()
+            return await claim(self._client, "scrubbing", server)
+        if now() - self._awaited_since < SCRUB_SECONDS:
+            return False
+        self._awaited_since = now()
+        return True
+
+    async def scrubbed(self) -> None:
+        """Have nobody else read the feed through. Call it when that is done."""
+        self._scrubbed = self._awaited
+        await claim(self._client, "scrubbed", self._scrubbed)
 
     async def state(self) -> StreamState:
         """Return the stream as it is, made anew where it is gone. Raises `Unavailable`."""
@@ -132,7 +156,11 @@ class FeedKeeper:
         if server != self._declared:
             await streams.declare(self._client, self._settings, known_key=self.key or None)
             self._declared = server
-        self.key = await fleet_key(self._client, self.key or None)
+        try:
+            self.key = await fleet_key(self._client, self.key or None)
+        except Unavailable:
+            self._declared = ""  # the bucket itself may be gone
+            raise
 
     async def loss(self, state: StreamState, marks: Sequence[FeedMark]) -> Loss | None:
         """Return what is wrong with the stream, as seen from what a ledger knows to have been told."""
@@ -140,20 +168,30 @@ class FeedKeeper:
             return Loss(f"{state.missing} messages are missing in its middle", anew=True)
         if state.key != fingerprint(self.key):
             return Loss("it is signed with another key", anew=not state.empty, renew=True)
-        changed = False
         for mark in marks:
-            if (mark.stream, mark.epoch) != (state.created, state.epoch):
-                changed = True
-            elif mark.sequence > state.last:
-                return Loss(f"it ends at {state.last}, and ended at {mark.sequence}", renew=True)
-            elif await self._is_another(state, mark):
-                return Loss(f"it holds another message at {mark.sequence}", renew=True)
-        if not changed:
+            lost = await self._lost_since(state, mark)
+            if lost is not None:
+                return lost
+        if all((mark.stream, mark.epoch) == (state.created, state.epoch) for mark in marks):
             return None
         newest = max(marks, key=lambda mark: mark.epoch_number)
         behind = epoch_number(state.epoch) - newest.epoch_number
         renew = behind < 0 or (behind == 0 and newest.stream != state.created)
         return Loss(f"its epoch is {state.epoch or 'none'}, and was {newest.epoch or 'none'}", renew=renew)
+
+    async def _lost_since(self, state: StreamState, mark: FeedMark) -> Loss | None:
+        """Return what the stream of a mark has lost since, at its beginning or at its end."""
+        if mark.unfinished:
+            return Loss("it was not made due as a whole")
+        if mark.stream == state.created and 0 < mark.oldest < state.first and not state.forgets:
+            return Loss(f"it begins at {state.first}, and began at {mark.oldest}", anew=True)
+        if (mark.stream, mark.epoch) != (state.created, state.epoch):
+            return None
+        if mark.sequence > state.last:
+            return Loss(f"it ends at {state.last}, and ended at {mark.sequence}", renew=True)
+        if await self._is_another(state, mark):
+            return Loss(f"it holds another message at {mark.sequence}", renew=True)
+        return None
 
     async def _is_another(self, state: StreamState, mark: FeedMark) -> bool:
         """Return whether another message is stored at the mark. A message that retention removed proves nothing."""
@@ -163,23 +201,24 @@ class FeedKeeper:
 
     async def begin_epoch(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
         """Have the stream go on in an epoch that no mark has seen. One worker does it, and the others wait for it."""
-        if not await claim(self._client, "epoch_after", f"{state.created}/{state.epoch}/{fingerprint(self.key)}"):
-            begun = await self._changed_by_another(state)
-            if begun is not None:
-                return begun
-        known = max((mark.epoch_number for mark in marks), default=0)
-        current = epoch_number(state.epoch)
+        first = await claim(self._client, "epoch_after", f"{state.created}/{state.epoch}/{fingerprint(self.key)}")
+        begun = await self._unless(
+            lambda found: (found.created, found.epoch, found.key) == (state.created, state.epoch, state.key), first
+        )
+        if begun is not None:
+            return begun
+        number = max(epoch_number(state.epoch), *(mark.epoch_number for mark in marks), 0) + 1
         config = (await self._info())["config"]
-        config["metadata"] = (config.get("metadata") or {}) | self._metadata(max(known, current) + 1, state.begins)
+        config["metadata"] = (config.get("metadata") or {}) | self._metadata(number, state.begins)
         await ask(self._client, f"STREAM.UPDATE.{CHANGES}", config)
         return await self.state()
 
     async def make_anew(self, state: StreamState, marks: Sequence[FeedMark]) -> StreamState:
         """Delete the stream and create it in a later epoch. One worker does it, and the others wait for it."""
-        if not await claim(self._client, "made_anew", state.created):
-            made = await self._changed_by_another(state)
-            if made is not None:
-                return made
+        first = await claim(self._client, "made_anew", state.created)
+        made = await self._unless(lambda found: found.created == state.created, first)
+        if made is not None:
+            return made
         number = max(epoch_number(state.epoch), *(mark.epoch_number for mark in marks), 0) + 1
         begins = await self.begins(state)
         with suppress(JetStreamRefused):
@@ -187,21 +226,23 @@ class FeedKeeper:
         await streams.declare(self._client, self._settings, feed=self._metadata(number, begins))
         return await self.state()
 
-    async def _changed_by_another(self, state: StreamState) -> StreamState | None:
-        """Return the stream that another worker made, or gave another epoch; None where it did not do so in time."""
-        for _ in range(ANEW_POLLS):
+    async def _unless(self, same: Callable[[StreamState], bool], first: bool) -> StreamState | None:
+        """Return the stream as another worker changed it meanwhile; None where it is the same. The worker that has the
+        claim does not wait for others."""
+        for _ in range(1 if first else ANEW_POLLS):
             with suppress(JetStreamRefused):
                 found = StreamState.of(await self._info())
-                if (found.created, found.epoch, found.key) != (state.created, state.epoch, state.key):
+                if not same(found):
                     return found
-            await asyncio.sleep(ANEW_POLL_SECONDS)
+            if not first:
+                await asyncio.sleep(ANEW_POLL_SECONDS)
         return None
 
     async def begins(self, state: StreamState) -> int:
         """Return a moment before which nothing has to be announced again, because it has left the feed by age or size.
 
         It is a while before the oldest change that is left was committed: announcing keeps no order across keys."""
-        if state.first == 1 or state.empty:
+        if state.first == 1 or state.empty or not state.forgets:
             return state.begins
         oldest = await self._headers_at(state.first)
         try:
@@ -230,3 +271,12 @@ class FeedKeeper:
             if error.code == STREAM_NOT_FOUND:
                 raise
             raise Unavailable(f"the feed cannot be read: {error.description}", retry_after_ms=1000) from error
+
+
+def _forgets(info: Mapping[str, Any]) -> bool:
+    """Return whether messages may have left a stream by age or size, given the server's answer about it."""
+    config, answered = info["config"], str(info.get("ts") or info["created"])
+    age = datetime.fromisoformat(answered) - datetime.fromisoformat(str(info["created"]))
+    max_age, max_bytes = int(config.get("max_age") or 0), int(config.get("max_bytes") or 0)
+    is_old = max_age > 0 and age.total_seconds() * NANOSECONDS >= max_age
+    return is_old or 0 < max_bytes <= int(info["state"]["bytes"]) + FULL_BYTES

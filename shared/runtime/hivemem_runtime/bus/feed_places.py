@@ -18,6 +18,7 @@ from hivemem_runtime.bus.jetstream import API, JetStreamRefused, StoredMessage, 
 
 log = structlog.get_logger("hivemem.bus")
 
+FEED_TIME: Final = "ce-time"
 KNOWN_SUBJECTS: Final = 50_000
 FOREIGN_MESSAGES: Final = 1_000
 """How many messages that no worker wrote are passed over on one subject."""
@@ -28,12 +29,13 @@ _DIRECT_SECONDS: Final = 5.0
 
 class Place(NamedTuple):
     """The last message of a subject: its sequence in the stream, the version of the record that the last change there
-    announces, and that change's id and sequence."""
+    announces, and that change's id, sequence and commit time."""
 
     sequence: int
     version: int
     identity: str = ""
     told_at: int = 0
+    at: str = ""
 
 
 NOWHERE: Final = Place(0, 0)
@@ -41,6 +43,10 @@ NOWHERE: Final = Place(0, 0)
 
 class FeedDoubtful(Exception):
     """A subject ends earlier than it did: the stream may have lost messages."""
+
+
+class LedgerOlder(Exception):
+    """A subject has a version that the ledger does not have, or has with other content."""
 
 
 class FeedPlaces:
@@ -73,7 +79,9 @@ class FeedPlaces:
     async def _look_up_some(self, subjects: Sequence[str]) -> None:
         doubtful: list[str] = []
         for subject, place in zip(subjects, await asyncio.gather(*map(self._ask, subjects)), strict=True):
-            if place.sequence < (self._places.get(subject) or NOWHERE).sequence:
+            known = self._places.get(subject) or NOWHERE
+            # A later sequence with an earlier version is of a stream that another worker fills again.
+            if place.sequence < known.sequence or place.version < known.version:
                 doubtful.append(subject)
             self.note(subject, place)
         if doubtful:
@@ -91,7 +99,8 @@ class FeedPlaces:
         for _ in range(FOREIGN_MESSAGES):
             version = version_of(self._key, message.subject, message.headers, message.data)
             if version is not None:
-                return Place(last.sequence, version, message.headers[FEED_ID], message.sequence)
+                committed = message.headers.get(FEED_TIME, "")
+                return Place(last.sequence, version, message.headers[FEED_ID], message.sequence, committed)
             log.warning("a message on the feed is from no worker", subject=subject, sequence=message.sequence)
             before = await self._before(subject, message.sequence)
             if before is None:

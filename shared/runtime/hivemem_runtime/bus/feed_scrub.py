@@ -13,6 +13,7 @@ from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.delivery import parse_delivery
 from hivemem_runtime.bus.feed_pull import FeedPull, reader
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.wire import server_id
 
 BATCH: Final = 500
 PAUSE_SECONDS: Final = 0.02
@@ -21,10 +22,13 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 
 async def scrub(client: Client, created: str) -> str | None:
-    """Read every message's headers, from the oldest to the newest. Return what is wrong; None for a whole stream."""
+    """Read every message's headers, from the oldest to the newest. Return what is wrong; None for a whole stream, and
+    where the server was started anew meanwhile, which ended the reader."""
+    server = server_id(client)
     pull = await reader(client, after=0, subjects=["hive.chg.>"], headers_only=True)
     try:
-        return await _read_through(client, pull, created)
+        wrong = await _read_through(client, pull, created)
+        return wrong if server == server_id(client) else None
     finally:
         await pull.unsubscribe()
 

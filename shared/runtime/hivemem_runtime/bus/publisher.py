@@ -8,7 +8,7 @@ atomic batches: the server stores all of a batch in its order, or none of it, an
 
 import asyncio
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import nats.errors
@@ -22,7 +22,7 @@ from hivemem_contracts.identifiers import format_microseconds
 from hivemem_contracts.limits import CHANGE_VALUE_BYTES
 from hivemem_contracts.streams import CHANGES, FEED_ID, SIGNATURE
 from hivemem_contracts.subjects import change_subject
-from hivemem_runtime.bus.feed_places import NOWHERE, FeedDoubtful, FeedPlaces, Place
+from hivemem_runtime.bus.feed_places import NOWHERE, FeedDoubtful, FeedPlaces, LedgerOlder, Place
 from hivemem_runtime.bus.fleet_key import signature
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 from hivemem_runtime.bus.subscriptions import subscribe
@@ -41,6 +41,9 @@ _NOT_AS_EXPECTED: Final = (10071, 10164, 10201)
 """Another message is the subject's last; a batch holds an id that the server knows."""
 
 
+Newest = Callable[[tuple[str, str, str]], Awaitable[int]]
+
+
 class PublishFailed(Exception):
     """The server did not take it, or did not say so in time; the same may be sent again."""
 
@@ -54,7 +57,7 @@ class Signer(NamedTuple):
 
 class Outgoing(NamedTuple):
     """A message of the feed: `lines` are its headers as they travel. `version` is the record's; it grows along a
-    subject. `first` where no earlier one is known at the address."""
+    subject. `first` where no earlier one is known at the address. `key` is the record's key: entity, tenant and id."""
 
     subject: str
     lines: str
@@ -62,6 +65,8 @@ class Outgoing(NamedTuple):
     version: int
     first: bool
     identity: str
+    at: str
+    key: tuple[str, str, str]
 
 
 def encode_announcement(announcement: Announcement, stamp: Stamp, signer: Signer) -> Outgoing:
@@ -94,16 +99,28 @@ def encode_announcement(announcement: Announcement, stamp: Stamp, signer: Signer
     body = orjson.dumps(fields)
     identity = headers[FEED_ID]
     headers[SIGNATURE] = signature(signer.key, signer.ledger, subject, identity, body)
-    return Outgoing(subject, header_lines(headers), body, stamp.version, first, identity)
+    key = (stamp.entity, stamp.tenant, stamp.id)
+    return Outgoing(subject, header_lines(headers), body, stamp.version, first, identity, at, key)
 
 
 class Publisher:
     """One wave at a time. Acknowledgements come to an inbox of its own."""
 
-    def __init__(self, client: Client, key: bytes, created: str | None = None) -> None:
-        """`created` is the creation time of the stream that was checked; None where nobody makes it anew."""
+    def __init__(
+        self,
+        client: Client,
+        key: bytes,
+        created: str | None = None,
+        newest: Newest | None = None,
+        unchecked: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`created` is the creation time of the stream that was checked; None where nobody makes it anew. `newest`
+        returns the newest version of a record in the ledger; None where no ledger can be older than the feed.
+        `unchecked` returns whether the connection, or the stream, is another one than was checked."""
         self._client = client
         self._created = created
+        self._newest = newest
+        self._unchecked = unchecked
         self._places = FeedPlaces(client, key)
         self.last = (0, "")
         """The last message of ours that the feed is known to hold: its sequence and its id."""
@@ -119,16 +136,20 @@ class Publisher:
 
     async def publish(self, messages: Sequence[Outgoing]) -> None:
         """Return when the feed holds all of it, each once, in order per subject. Raises `PublishFailed` or
-        `Unavailable`: then send it again. Raises `FeedDoubtful` where the feed may have lost messages."""
+        `Unavailable`: then send it again. Raises `FeedDoubtful` where the feed may have lost messages, `LedgerOlder`
+        where it has what the ledger does not have."""
         try:
             if self._subscription is None:
                 self._subscription = await subscribe(self._client, f"{self._inbox}.*", self._acknowledged)
             for _ in range(ATTEMPTS):
                 left = await self._not_out(messages)
+                if self._unchecked():
+                    raise FeedDoubtful("the connection or the stream changed on the way")
                 refused = await self._send(left) if left else set[str]()
                 if not refused:
                     return
                 await self._places.look_up(refused)
+                await self._compare(refused, messages)
         except (JetStreamRefused, nats.errors.Error) as error:
             raise PublishFailed(f"{len(messages)} changes could not be published: {error!r}") from error
         raise PublishFailed("others publish on the same subjects all the time")
@@ -144,6 +165,7 @@ class Publisher:
             else:
                 unknown[message.subject] = None
         await self._look_up_unknown(unknown)
+        await self._compare(unknown, messages)
         left: list[Outgoing] = []
         for message in messages:
             place = self._places.get(message.subject) or NOWHERE
@@ -162,6 +184,22 @@ class Publisher:
             if info["created"] != self._created:
                 self._places.clear()
                 raise FeedDoubtful("the stream was made anew")
+
+    async def _compare(self, subjects: Collection[str], messages: Sequence[Outgoing]) -> None:
+        """Raises `LedgerOlder` if a subject that was looked up has a version that the ledger lacks, or another change
+        under the same version: the ledger was put back, and the change would count as told."""
+        last: dict[str, Outgoing] = {}
+        for message in messages if self._newest is not None and subjects else ():
+            if message.subject not in subjects:
+                continue
+            place = self._places.get(message.subject) or NOWHERE
+            if message.version == place.version and message.at != place.at:
+                raise LedgerOlder(f"the feed has another change as {message.identity}")
+            last[message.subject] = message
+        for subject, message in last.items():
+            version = (self._places.get(subject) or NOWHERE).version
+            if self._newest is not None and message.version < version and await self._newest(message.key) < version:
+                raise LedgerOlder(f"the feed has version {version} of {' '.join(message.key)}")
 
     async def _send(self, messages: Sequence[Outgoing]) -> set[str]:
         """The subjects whose last message may be another one than was expected; what was sent there is not stored."""
@@ -231,7 +269,8 @@ class Publisher:
         return set()
 
     def _note(self, sequence: int, message: Outgoing) -> None:
-        self._places.note(message.subject, Place(sequence, message.version, message.identity, sequence))
+        place = Place(sequence, message.version, message.identity, sequence, message.at)
+        self._places.note(message.subject, place)
         if sequence > self.last[0]:
             self.last = sequence, message.identity
 

@@ -34,6 +34,10 @@ ACK: Final = b"+ACK"
 UNKNOWN: Final = "unknown"
 
 
+Rely = Callable[[str, int, str], Awaitable[None]]
+"""Makes durable that a feed held a message: the feed, its sequence and its id."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReceivedChange:
     """A change and where it stands on the feed. `delivery` grows by one from each message that any worker gets to the
@@ -102,10 +106,14 @@ class Reacting:
         key: bytes,
         *,
         ack_wait_seconds: float,
+        rely: Rely | None = None,
     ) -> None:
         self.reaction = reaction
         self.key = key
         """The fleet's: a message that is not signed with it is from no worker."""
+        self.feed = ""
+        """The feed that its consumer was made for."""
+        self._rely = rely
         self.foreign = 0
         """How many messages were passed over because no worker wrote them."""
         self.handled = 0
@@ -171,6 +179,10 @@ class Reacting:
             if self._stopping.is_set():
                 raise _Stopped
             try:
+                if self._rely is not None:
+                    # If the feed loses these messages it uses their sequences again, which must not count as handled.
+                    last = items[-1].delivered
+                    await self._rely(self.feed, last.sequence, last.headers.get(FEED_ID, ""))
                 await self.reaction.handle(changes)
             except HiveError as error:
                 if not error.retryable:

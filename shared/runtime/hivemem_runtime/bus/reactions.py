@@ -21,7 +21,7 @@ from hivemem_runtime.bus.feed_keeper import StreamState
 from hivemem_runtime.bus.feed_pull import FeedContext
 from hivemem_runtime.bus.fleet_key import fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
-from hivemem_runtime.bus.reacting import Reacting, Reaction
+from hivemem_runtime.bus.reacting import Reacting, Reaction, Rely
 from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.reactions")
@@ -71,7 +71,11 @@ class Reactions:
     versions and does nothing for one that it knows. `options` are those of the connection.
     """
 
-    def __init__(self, url: str, service: str, *, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, url: str, service: str, *, options: Mapping[str, Any] | None = None, rely: Rely | None = None
+    ) -> None:
+        """`rely` is awaited before a batch is handled: see `Announcer.rely`."""
+        self._rely = rely
         self._service = service
         self._options = options or {}
         self._broker = _Broker(url, f"{service} reactions", self._options)
@@ -98,7 +102,9 @@ class Reactions:
             for reaction in self._reactions:
                 await self._declare(client, reaction, feed)
                 wait = _ack_wait_seconds(reaction)
-                self._subscribe(Reacting(reaction, self._service, client, dead, key, ack_wait_seconds=wait))
+                reacting = Reacting(reaction, self._service, client, dead, key, ack_wait_seconds=wait, rely=self._rely)
+                reacting.feed = feed
+                self._subscribe(reacting)
             await self._broker.start()
         except BaseException:
             await self._broker.stop()
@@ -210,6 +216,7 @@ class Reactions:
                 for reacting in self._at_work:
                     reacting.key = key
                     await self._declare(client, reacting.reaction, feed)
+                    reacting.feed = feed
             for reaction in self._reactions:
                 self._lags[reaction.name] = await self._lag(client, reaction)
             with suppress(TimeoutError):

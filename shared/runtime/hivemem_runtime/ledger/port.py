@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.feed_mark import FeedMark
 
 ValueT = TypeVar("ValueT")
 
@@ -193,34 +194,6 @@ class Due:
     """Who erased the key and why; empty for a key that is not erased."""
 
 
-class FeedMark(NamedTuple):
-    """The last place of the feed that the announced marks of this ledger rely on.
-
-    `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`.
-    Records from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is
-    a random name of the ledger: several ledgers may announce on one feed."""
-
-    stream: str
-    epoch: str
-    sequence: int
-    message: str
-    begins: int = 0
-    ledger: str = ""
-
-    @property
-    def epoch_number(self) -> int:
-        return epoch_number(self.epoch)
-
-    def replaces(self, other: "FeedMark | None") -> bool:
-        """Whether it is the newer one of two: a later epoch goes first, then the place within it."""
-        return other is None or (self.epoch_number, self.sequence) > (other.epoch_number, other.sequence)
-
-
-def epoch_number(epoch: str) -> int:
-    """Return the count at the beginning of an epoch such as `3-9f2c`; a stream that never had one is at 0."""
-    return int(epoch.partition("-")[0] or 0)
-
-
 QueryKind = Literal["find", "covered", "count"]
 
 Listener = Callable[[Sequence[Committed]], None]
@@ -388,7 +361,8 @@ class Ledger(Protocol):
         ...
 
     def note_feed(self, mark: FeedMark) -> None:
-        """Note the newest feed mark. Call it before `announced` for the changes that it covers."""
+        """Note the newest feed mark. Call it before `announced` for the changes that it covers. Once another writer has
+        made the keys due again for a later feed, what was announced on this one no longer counts."""
         ...
 
     async def feed_mark(self) -> FeedMark | None:

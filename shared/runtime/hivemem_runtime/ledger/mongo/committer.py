@@ -190,12 +190,14 @@ class Committer:
             self._marks_timer = self._loop.call_later(_MARK_SECONDS, self._flush_soon)
 
     async def _flush_marks(self) -> None:
-        """The feed mark first: no mark of a key may rely on a place of the feed that is not recorded."""
+        """The feed mark first: no mark of a key may rely on a place of the feed that is not recorded, nor on an earlier
+        feed than all workers of the service have by now."""
         feed = self._bench.feed
-        if feed is not None:
-            await write_feed_mark(self._bench, feed)
-            if self._bench.feed is feed:
-                self._bench.feed = None
+        newest = feed or self._bench.fence
+        if newest is not None and not await write_feed_mark(self._bench, newest):
+            self._bench.marks.clear()
+        if self._bench.feed is feed:
+            self._bench.feed = None
         while self._bench.marks:
             part = dict(list(self._bench.marks.items())[:_MARKS_AT_ONCE])
             await self._bench.write(_marking(self._bench.operations(), part))

@@ -3,12 +3,13 @@
 from typing import Any, Final
 
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.documents import META, heads_of
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Document, Query
 from hivemem_runtime.ledger.mongo.errors import translated
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import FeedMark
 
+_UNFINISHED: Final = -1
 _OLDER: Final[Document] = {
     "$or": [
         {"$lt": [{"$ifNull": ["$number", -1]}, "$$number"]},
@@ -17,8 +18,9 @@ _OLDER: Final[Document] = {
 }
 
 
-async def write_feed_mark(bench: Workbench, mark: FeedMark) -> None:
-    """Keep the newest mark of all workers of the service; see `FeedMark.replaces`."""
+async def write_feed_mark(bench: Workbench, mark: FeedMark) -> bool:
+    """Keep the newest mark of all workers of the service; see `FeedMark.replaces`. Return whether that is of this feed,
+    too: else the keys are due again, whatever this worker has announced."""
     newer = {
         "$let": {
             "vars": {"number": mark.epoch_number, "sequence": mark.sequence},
@@ -26,18 +28,22 @@ async def write_feed_mark(bench: Workbench, mark: FeedMark) -> None:
         }
     }
     await _update(bench, [{"$replaceWith": {"$mergeObjects": ["$$ROOT", newer]}}])
+    kept = await read_feed_mark(bench)
+    return kept is not None and (kept.stream, kept.epoch) == (mark.stream, mark.epoch)
 
 
 async def read_feed_mark(bench: Workbench) -> FeedMark | None:
     with translated():
         found = await bench.database.find(META, Query({"_id": _identity(bench)}))
-    return FeedMark(*(found[0][name] for name in FeedMark._fields)) if found else None
+    return FeedMark(**{name: found[0][name] for name in FeedMark._fields if name in found[0]}) if found else None
 
 
 async def announce_again(bench: Workbench, mark: FeedMark) -> None:
-    """To be run between two batches; every key is changed by itself, and doing it twice does no harm."""
+    """To be run between two batches; every key is changed by itself, and doing it twice does no harm. The mark comes
+    before the keys, so that other workers' marks of an earlier feed stay out, and again when all are due."""
     bench.marks.clear()
     bench.feed = None
+    await _update(bench, {"$set": _fields(mark._replace(sequence=_UNFINISHED))})
     operations = bench.operations()
     for entity in _announced(bench):
         operations.update_many(
@@ -46,6 +52,7 @@ async def announce_again(bench: Workbench, mark: FeedMark) -> None:
     await bench.write(operations)
     bench.cache.clear()
     await _update(bench, {"$set": _fields(mark)})
+    bench.fence = mark
 
 
 async def _update(bench: Workbench, changes: Document | list[Document]) -> None:

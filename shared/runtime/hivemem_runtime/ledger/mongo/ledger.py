@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.abandoned import Upkeep
 from hivemem_runtime.ledger.mongo.committer import Committer
 from hivemem_runtime.ledger.mongo.documents import HIGHEST_VERSION, META
@@ -22,18 +23,7 @@ from hivemem_runtime.ledger.mongo.purging import resume_purges
 from hivemem_runtime.ledger.mongo.queries import MongoHeadQuery, count_heads, explain_query, find_covered, find_heads
 from hivemem_runtime.ledger.mongo.schema import prepare
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import (
-    Covered,
-    Due,
-    FeedMark,
-    Head,
-    Listener,
-    Outcome,
-    Page,
-    QueryKind,
-    Record,
-    Write,
-)
+from hivemem_runtime.ledger.port import Covered, Due, Head, Listener, Outcome, Page, QueryKind, Record, Write
 
 QUEUE_LIMIT: Final = 16_384
 BATCH_WRITES: Final = 256
@@ -243,7 +233,7 @@ class MongoLedger:
         self._open.committer.mark((entity, tenant, id), version)
 
     def note_feed(self, mark: FeedMark) -> None:
-        self._open.bench.feed = mark
+        self._open.bench.feed = self._open.bench.fence = mark
 
     async def feed_mark(self) -> FeedMark | None:
         return await read_feed_mark(self._open.bench)

@@ -11,6 +11,7 @@ from pymongo.errors import PyMongoError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.cache import HeadKey, MongoHeadCache
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Session
 from hivemem_runtime.ledger.mongo.errors import (
@@ -21,7 +22,7 @@ from hivemem_runtime.ledger.mongo.errors import (
     unavailable,
 )
 from hivemem_runtime.ledger.mongo.operations import Operations
-from hivemem_runtime.ledger.port import Committed, FeedMark, Listener
+from hivemem_runtime.ledger.port import Committed, Listener
 
 _COMMIT_TRIES: Final = 2
 _TRIES: Final = 5
@@ -39,6 +40,8 @@ class Workbench:
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
     feed: FeedMark | None = None
     """The newest feed mark that is not durable yet."""
+    fence: FeedMark | None = None
+    """The newest feed mark of this worker, on whose feed its marks of keys rely."""
     listeners: list[Listener] = field(default_factory=list[Listener])
     settled: str | None = None
     """The last attempt whose outcome is known: nobody needs its trace any more."""

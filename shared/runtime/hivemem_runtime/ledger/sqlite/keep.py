@@ -8,7 +8,8 @@ import orjson
 
 from hivemem_contracts.errors import RevisionConflict, Unavailable
 from hivemem_runtime.ledger.entity import Stamp
-from hivemem_runtime.ledger.port import Committed, FeedMark
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Committed
 from hivemem_runtime.ledger.sqlite.cache import HeadKey
 from hivemem_runtime.ledger.sqlite.history import record_from_row
 from hivemem_runtime.ledger.sqlite.requests import spend, spend_stamps, split, still_known
@@ -44,8 +45,11 @@ def _write_feed_mark(context: Context, mark: FeedMark) -> None:
 
 
 def write_marks(context: Context, feed: FeedMark | None, marks: Mapping[HeadKey, int]) -> None:
-    if feed is not None and feed.replaces(read_feed_mark(context.connection)):
+    durable = read_feed_mark(context.connection) if feed is not None else None
+    if feed is not None and feed.replaces(durable):
         _write_feed_mark(context, feed)
+    elif feed is not None and durable is not None and (feed.stream, feed.epoch) != (durable.stream, durable.epoch):
+        return  # the keys are due again since
     for (entity, tenant, id), version in marks.items():
         context.connection.execute(
             f"UPDATE {entity}_heads SET announced = ? WHERE tenant = ? AND id = ? AND announced < ?",

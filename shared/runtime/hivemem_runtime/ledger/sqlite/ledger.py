@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Covered, Due, FeedMark, Head, Listener, Outcome, Page, QueryKind, Record, Write
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Covered, Due, Head, Listener, Outcome, Page, QueryKind, Record, Write
 from hivemem_runtime.ledger.sqlite import queries
 from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, refusal, unavailable
 from hivemem_runtime.ledger.sqlite.history import (
