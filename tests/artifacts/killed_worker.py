@@ -19,7 +19,7 @@ from hivemem_artifacts.adapters.objects.views import ObjectView
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits
 from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.worker import WORKER
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.program import main as serve
 
 STORES = (FilesystemBlobs, ObjectBlobs)

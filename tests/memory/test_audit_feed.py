@@ -24,9 +24,9 @@ from hivemem_memory.reactions import audit_feed
 from hivemem_memory.reactions.audit_feed import FeedLinker
 from hivemem_memory.worker import MemorySettings
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.ledger.port import Head, Ledger

@@ -27,9 +27,9 @@ from hivemem_memory.entities.memories import MEMORY, MemoryRecord
 from hivemem_memory.reactions import audit_feed
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.ledger.places import place_of

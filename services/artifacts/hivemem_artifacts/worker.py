@@ -23,7 +23,7 @@ from hivemem_artifacts.reactions.views import SessionViews
 from hivemem_contracts.artifacts.operations import ARTIFACTS
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import ARTIFACT_BYTES
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service

@@ -10,7 +10,7 @@ from hivemem_memory.endpoints.lease_queues import LeaseQueues
 from hivemem_memory.entities import ENTITIES
 from hivemem_memory.reactions import reactions
 from hivemem_memory.reactions.upkeep import Upkeep
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service

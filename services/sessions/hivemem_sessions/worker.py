@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field
 
 from hivemem_contracts.sessions.operations import SESSIONS
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service

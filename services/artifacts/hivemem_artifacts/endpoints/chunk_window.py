@@ -10,7 +10,7 @@ from hivemem_artifacts.ports import Staging
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, DURABLE_CHUNKS_HEADER, NEXT_CHUNK_HEADER
 from hivemem_contracts.errors import HiveError, InvalidRequest, TooLarge, Unavailable
 from hivemem_contracts.limits import ARTIFACT_CHUNK_WINDOW
-from hivemem_runtime.bus.raw import RawAnswer, RawRequest
+from hivemem_runtime.bus.requests.raw_subjects import RawAnswer, RawRequest
 
 CHUNK_WAIT_SECONDS: Final = 10.0
 """How long a chunk waits for the chunks before it."""

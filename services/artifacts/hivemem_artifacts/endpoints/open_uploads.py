@@ -9,7 +9,7 @@ from hivemem_artifacts.endpoints.chunk_window import OpenUpload, check_crc32
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.errors import Overloaded, Unavailable
-from hivemem_runtime.bus.raw import RawAnswer, RawRequest
+from hivemem_runtime.bus.requests.raw_subjects import RawAnswer, RawRequest
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger, Write, value_of
 

@@ -12,7 +12,7 @@ from hivemem_contracts.artifacts.operations import COMMIT, GET, NAME
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.raw import RawSubject
+from hivemem_runtime.bus.requests.raw_subjects import RawSubject
 from hivemem_runtime.policy import Policy
 
 CHUNKS_UNDER_WAY: Final = 128

@@ -28,7 +28,7 @@ from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES, ARTIFACT_INLINE_BYTES
 from hivemem_contracts.sizes import check_size
-from hivemem_runtime.bus.raw import RawAnswer, RawRequest
+from hivemem_runtime.bus.requests.raw_subjects import RawAnswer, RawRequest
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call, Service

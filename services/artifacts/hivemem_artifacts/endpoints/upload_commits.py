@@ -24,7 +24,7 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.model import decode_body
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.raw import NobodyListens, RawAnswer, RawRequest, ask
+from hivemem_runtime.bus.requests.raw_subjects import NobodyListens, RawAnswer, RawRequest, ask
 from hivemem_runtime.ledger.port import Ledger, Outcome, value_of
 from hivemem_runtime.service import Call, Service, body_digest, require_unused
 

@@ -17,7 +17,7 @@ from hivemem_contracts.identifiers import derived_id, time_from_microseconds
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES
 from hivemem_contracts.sizes import check_size
 from hivemem_contracts.subjects import Sender
-from hivemem_runtime.bus.raw import RawAnswer, RawRequest
+from hivemem_runtime.bus.requests.raw_subjects import RawAnswer, RawRequest
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call, Service, require_unused
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from hivemem_artifacts.reactions.sessions import SessionFiles
 from hivemem_artifacts.reactions.views import SessionViews
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 
 REST: Final = 9
 """After an update of views the reaction rests this many times its duration, because a view takes time in proportion

@@ -14,7 +14,7 @@ from hivemem_artifacts.entities.uploads import UPLOAD
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Ledger, system_write
 

@@ -29,7 +29,7 @@ from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of, scope_of
 from hivemem_runtime.ledger.port import Ledger, RequestId

@@ -12,9 +12,9 @@ from hivemem_memory.decisions.leases import end_lease, give_up, lease_of
 from hivemem_memory.entities.leases import LEASE, Lease, LeaseStep
 from hivemem_memory.entities.memories import memory_address
 from hivemem_runtime.background import Background
-from hivemem_runtime.bus.admission import Shares
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.live import LiveChanges
+from hivemem_runtime.bus.feed.live import LiveChanges
+from hivemem_runtime.bus.requests.admission import Shares
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Write, system_write

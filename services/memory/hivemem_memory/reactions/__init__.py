@@ -4,7 +4,7 @@ from hivemem_memory.endpoints.audit_trail import AuditTrail
 from hivemem_memory.endpoints.erasures import Eraser
 from hivemem_memory.reactions.audit_feed import audit_reaction
 from hivemem_memory.reactions.sessions import sessions_reaction
-from hivemem_runtime.bus.reacting import Reaction
+from hivemem_runtime.bus.reactions.runner import Reaction
 from hivemem_runtime.ledger.port import Ledger
 
 

@@ -23,7 +23,7 @@ from hivemem_memory.endpoints.audit_trail import REACTION, AuditTrail
 from hivemem_memory.endpoints.chain_links import linked_versions, read_mark
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, FEED_POSITION
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger, system_write
 
 log = structlog.get_logger("hivemem.memory")

@@ -10,7 +10,7 @@ from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_memory.decisions.expiry import end_with_session
 from hivemem_memory.endpoints.erasures import SKEW_MICROSECONDS, Eraser
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Ledger, Write, system_write

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_sessions.reactions.cold_storage import freeze_announced
 

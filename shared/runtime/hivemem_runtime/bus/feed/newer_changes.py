@@ -12,9 +12,9 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from hivemem_contracts.changes import Change
-from hivemem_runtime.bus.feed_keeper import Loss, StreamState
-from hivemem_runtime.bus.feed_places import ledger_of, version_of
-from hivemem_runtime.bus.feed_pull import reader
+from hivemem_runtime.bus.feed.pull import reader
+from hivemem_runtime.bus.feed.stream_keeper import Loss, StreamState
+from hivemem_runtime.bus.feed.subject_places import ledger_of, version_of
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.port import Ledger

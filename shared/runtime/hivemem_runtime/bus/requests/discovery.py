@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from hivemem_contracts.identifiers import new_id
-from hivemem_runtime.bus.replies import Unanswered, inbox_of
+from hivemem_runtime.bus.requests.replies import Unanswered, inbox_of
 from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
 from hivemem_runtime.bus.wire import plain_frame, write
 

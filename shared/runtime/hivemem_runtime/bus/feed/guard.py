@@ -8,12 +8,12 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.identifiers import new_id
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.feed_ahead import changes_ahead
-from hivemem_runtime.bus.feed_keeper import FeedKeeper, Loss, StreamState
-from hivemem_runtime.bus.feed_scrub import scrub
-from hivemem_runtime.bus.publisher import Signer
+from hivemem_runtime.bus.feed.newer_changes import changes_ahead
+from hivemem_runtime.bus.feed.publisher import Signer
+from hivemem_runtime.bus.feed.scrub import scrub
+from hivemem_runtime.bus.feed.stream_keeper import FeedKeeper, Loss, StreamState
 from hivemem_runtime.bus.streams import StreamSettings
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.port import Ledger
@@ -86,7 +86,7 @@ class FeedGuard:
 
     def doubtful(self) -> bool:
         scrubbed = self._scrub is not None and self._scrub.done()
-        overdue = now() - self._checked_at >= CHECK_SECONDS
+        overdue = elapsed_seconds() - self._checked_at >= CHECK_SECONDS
         return self.unchecked() or scrubbed or overdue
 
     def unchecked(self) -> bool:
@@ -131,7 +131,7 @@ class FeedGuard:
             self._mark = self._mark._replace(oldest=state.first)
         self.signer = Signer(keeper.key, self._mark.ledger)
         # News of the stream that came during the check may be newer than its result.
-        self._checked, self._checked_at = connection if doubts == self._doubts else None, now()
+        self._checked, self._checked_at = connection if doubts == self._doubts else None, elapsed_seconds()
         if self._scrub is None and await keeper.claims_scrub():
             self._scrub = asyncio.create_task(scrub(client, state.created), name="hivemem-scrub")
             self._scrub_of = state.created

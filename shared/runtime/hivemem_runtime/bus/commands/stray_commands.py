@@ -19,12 +19,12 @@ from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.frames import parse_headers
 from hivemem_contracts.streams import INGEST
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.commands import dead_letter
-from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.commands.execution import dead_letter
+from hivemem_runtime.bus.commands.passed_over import NO_MESSAGE_FOUND, PassedOver
+from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
-from hivemem_runtime.bus.passed_over import NO_MESSAGE_FOUND, PassedOver
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.bus")
@@ -83,7 +83,7 @@ class StrayCommands:
         if int(state["messages"]) <= taken:
             return 0
         await self._passed_over.deliver(consumers)
-        if not self._found and now() - self._listed_at < LISTED_AGAIN_SECONDS:
+        if not self._found and elapsed_seconds() - self._listed_at < LISTED_AGAIN_SECONDS:
             return 0
         known = {contract.name for contract in SERVICES} | {_service(_filter(info)) for info in consumers}
         strays = [subject for subject in await self._subjects() if _service(subject) not in known]
@@ -100,7 +100,7 @@ class StrayCommands:
 
     async def _subjects(self) -> list[str]:
         """Of what waits, a page at a time, and the next page the next time."""
-        self._listed_at = now()
+        self._listed_at = elapsed_seconds()
         found = await ask(self._client, f"STREAM.INFO.{INGEST}", {"subjects_filter": ">", "offset": self._offset})
         subjects: list[str] = list(found["state"].get("subjects") or ())
         more = self._offset + len(subjects) < int(found.get("total", 0))

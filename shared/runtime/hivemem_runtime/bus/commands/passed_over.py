@@ -12,8 +12,8 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import INGEST
-from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
+from hivemem_runtime.clock import elapsed_seconds
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -36,12 +36,12 @@ class PassedOver:
         seen = {name: sequence for name, sequence in first.items() if sequence is not None}
         known = self._found
         self._found = {
-            name: known[name] if name in known and known[name][0] == sequence else (sequence, now())
+            name: known[name] if name in known and known[name][0] == sequence else (sequence, elapsed_seconds())
             for name, sequence in seen.items()
         }
         put_back = 0
         for name, (sequence, since) in list(self._found.items()):
-            if now() - since >= SETTLING_SECONDS:
+            if elapsed_seconds() - since >= SETTLING_SECONDS:
                 await ask(self._client, f"CONSUMER.RESET.{INGEST}.{name}", {"seq": sequence})
                 log.error("a consumer was ahead of its commands, put back", consumer=name, sequence=sequence)
                 del self._found[name]

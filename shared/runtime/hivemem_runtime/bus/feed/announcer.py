@@ -21,12 +21,12 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.feed_guard import FeedGuard
-from hivemem_runtime.bus.feed_places import FeedDoubtful, LedgerOlder
+from hivemem_runtime.bus.feed.guard import FeedGuard
+from hivemem_runtime.bus.feed.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
+from hivemem_runtime.bus.feed.subject_places import FeedDoubtful, LedgerOlder
 from hivemem_runtime.bus.jetstream import JetStreamRefused
-from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
 from hivemem_runtime.bus.streams import StreamConflict, StreamSettings
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.entity import Announcement, AnyEntity, Stamp
 from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
@@ -114,7 +114,7 @@ class Announcer:
         status: dict[str, Any] = {"queued": len(self._queue), "published": self.published, "losses": self._guard.losses}
         if self._task is not None and self._task.done():
             status["trouble"] = "the task that announces changes has ended"
-        elif self._failing_since is not None and now() - self._failing_since > STALLED_SECONDS:
+        elif self._failing_since is not None and elapsed_seconds() - self._failing_since > STALLED_SECONDS:
             status["trouble"] = f"changes cannot be announced: {self._failure}"
         return status
 
@@ -182,9 +182,9 @@ class Announcer:
                     await self._check()
                 elif self._wanted:
                     await self._flush_wanted()
-                elif now() - swept >= SWEEP_SECONDS:
+                elif elapsed_seconds() - swept >= SWEEP_SECONDS:
                     # Before the queue, which need never be empty.
-                    swept = now() - (0 if await self._sweep() else SWEEP_SECONDS - SWEEP_SHARE_SECONDS)
+                    swept = elapsed_seconds() - (0 if await self._sweep() else SWEEP_SECONDS - SWEEP_SHARE_SECONDS)
                 elif self._queue:
                     await self._wave()
                 else:
@@ -212,7 +212,7 @@ class Announcer:
     def _failed(self, reason: str) -> None:
         self._failure = reason
         if self._failing_since is None:
-            self._failing_since = now()
+            self._failing_since = elapsed_seconds()
 
     async def _check(self) -> None:
         """Look at the feed, and begin again from the store where it lost something."""
@@ -312,10 +312,10 @@ class Announcer:
         if self._queue:
             # What was committed after its front is in it, or follows: by waves it is told many times as cheaply.
             older_than = min(older_than, self._queue[0].stamp.at)
-        until = now() + SWEEP_SHARE_SECONDS
+        until = elapsed_seconds() + SWEEP_SHARE_SECONDS
         for due in await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS):
             await self._catch_up(due, (due.entity, due.tenant, due.id))
-            if self._queue and now() >= until:
+            if self._queue and elapsed_seconds() >= until:
                 return False
         return True
 

@@ -29,9 +29,9 @@ from hivemem_contracts.errors import (
 )
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.subjects import Sender
-from hivemem_runtime.bus.admission import Admission, Tenant
-from hivemem_runtime.bus.asking import request_as
-from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, sender_in
+from hivemem_runtime.bus.requests.admission import Admission, Tenant
+from hivemem_runtime.bus.requests.outgoing import request_as
+from hivemem_runtime.bus.requests.replies import Unanswered, error_body, error_headers, sender_in
 from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
 from hivemem_runtime.bus.wire import frame, header_lines, write
 from hivemem_runtime.policy import Policy

@@ -11,7 +11,7 @@ from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
 from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import dead_subject_of, decode_token, sender_of
-from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
+from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.service import Call, Service
 

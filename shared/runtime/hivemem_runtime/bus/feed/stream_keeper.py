@@ -22,14 +22,14 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time, new_id
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH, FEED_ID
 from hivemem_runtime.bus import streams
-from hivemem_runtime.bus.claims import claim, claimed
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.feed_places import FEED_TIME
-from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
+from hivemem_runtime.bus.feed.claims import claim, claimed
+from hivemem_runtime.bus.feed.fleet_key import fingerprint, fleet_key
+from hivemem_runtime.bus.feed.subject_places import FEED_TIME
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
 from hivemem_runtime.bus.streams import BEGINS, KEY, StreamSettings
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import server_id
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.feed_mark import FeedMark, epoch_number
 
 log = structlog.get_logger("hivemem.feed")
@@ -128,11 +128,11 @@ class FeedKeeper:
             self._scrubbed = server
             return False
         if server != self._awaited:
-            self._awaited, self._awaited_since = server, now()
+            self._awaited, self._awaited_since = server, elapsed_seconds()
             return await claim(self._client, "scrubbing", server)
-        if now() - self._awaited_since < SCRUB_SECONDS:
+        if elapsed_seconds() - self._awaited_since < SCRUB_SECONDS:
             return False
-        self._awaited_since = now()
+        self._awaited_since = elapsed_seconds()
         return True
 
     async def scrubbed(self) -> None:

@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES, FEED_ID, SIGNATURE
-from hivemem_runtime.bus.fleet_key import signature
+from hivemem_runtime.bus.feed.fleet_key import signature
 from hivemem_runtime.bus.jetstream import API, JetStreamRefused, StoredMessage, ask, message_of
 
 log = structlog.get_logger("hivemem.bus")

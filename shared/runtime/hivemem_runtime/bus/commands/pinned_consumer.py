@@ -16,10 +16,10 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from hivemem_contracts.frames import Headers
-from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
 from hivemem_runtime.bus.jetstream import API, NANOSECONDS
 from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.clock import elapsed_seconds
 
 GROUP: Final = "workers"
 READER: Final = "commands"
@@ -87,7 +87,7 @@ class Session:
         self._subscription: Subscription | None = None
         self._waiting: deque[DurableMessage] = deque()
         self._asked = 0
-        self._asked_at = self._heard_at = now()
+        self._asked_at = self._heard_at = elapsed_seconds()
         self._last_sequence = 0
         self._last_delivery = 0
 
@@ -108,7 +108,7 @@ class Session:
 
     async def take(self, limit: int = 1) -> list[DurableMessage]:
         """The next messages in order, at most `limit`; none once the pin may be gone."""
-        at = now()
+        at = elapsed_seconds()
         if self.lost is None:
             if self.valid_until is not None and at >= self.valid_until:
                 self.lost = "the pin may have expired"
@@ -139,7 +139,7 @@ class Session:
             # Never less than any one message can have, or that one could never be delivered.
             request["max_bytes"] = max(PULL_BYTES, 2 * self._client.max_payload)
         self._asked = request["batch"]
-        self._asked_at = self._heard_at = now()
+        self._asked_at = self._heard_at = elapsed_seconds()
         await self._client.publish(self._subject, orjson.dumps(request), reply=self._inbox)
 
     async def _receive(self, message: Msg) -> None:
@@ -192,7 +192,7 @@ class Session:
 
     def _renewed(self) -> None:
         """The server answers the last request, so the pin was renewed no earlier than that was sent."""
-        self._heard_at = now()
+        self._heard_at = elapsed_seconds()
         self.valid_until = self._asked_at + self._settings.safe_seconds
 
     def _lose(self, reason: str) -> None:

@@ -12,8 +12,8 @@ from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH
-from hivemem_runtime.bus.feed_places import version_of
-from hivemem_runtime.bus.fleet_key import fleet_key
+from hivemem_runtime.bus.feed.fleet_key import fleet_key
+from hivemem_runtime.bus.feed.subject_places import version_of
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask, message_of
 
 log = structlog.get_logger("hivemem.bus")

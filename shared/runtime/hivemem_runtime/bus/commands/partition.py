@@ -12,12 +12,12 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import INGEST
 from hivemem_runtime.bus.alone import alone_lock
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.crash_counts import CrashCounts
+from hivemem_runtime.bus.commands.crash_counts import CrashCounts
+from hivemem_runtime.bus.commands.pinned_consumer import GROUP, PullSettings, Session
+from hivemem_runtime.bus.commands.progress import Progress, pins
 from hivemem_runtime.bus.delivery import DurableMessage, Handle
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
-from hivemem_runtime.bus.pinned import GROUP, PullSettings, Session
-from hivemem_runtime.bus.progress import Progress, pins
+from hivemem_runtime.clock import elapsed_seconds
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -169,15 +169,15 @@ class Partition:
     async def _obtain(self) -> bool:
         """Wait as the next in line until the pin comes, or until somebody else should have it."""
         session = Session(self._client, self._address, None, self._settings, self.wake)
-        look_again_at = now() + self._settings.pin_seconds
+        look_again_at = elapsed_seconds() + self._settings.pin_seconds
         try:
             await session.open()
             while session.lost is None and self._wanted():
                 await self._pause(self._settings.heartbeat_seconds)
                 await session.take()
-                if now() >= look_again_at:
+                if elapsed_seconds() >= look_again_at:
                     await self._offer_abandoned(session)
-                    look_again_at = now() + self._settings.pin_seconds
+                    look_again_at = elapsed_seconds() + self._settings.pin_seconds
         finally:
             await session.close()
         self._declared = not session.missing
@@ -200,7 +200,7 @@ class Partition:
     async def _consume(self) -> bool:
         """Handle messages until the pin is gone or unwanted; False if the handler could not settle one."""
         session = Session(self._client, self._address, self._pin, self._settings, self.wake)
-        taken_at = now()
+        taken_at = elapsed_seconds()
         try:
             await session.open()
             while self._wanted():
@@ -212,12 +212,12 @@ class Partition:
                     break
                 self._valid_until = session.valid_until or self._valid_until
                 if not messages:
-                    if now() - taken_at > self._settings.pin_seconds:
+                    if elapsed_seconds() - taken_at > self._settings.pin_seconds:
                         self._adopted = False
                     await self._crashes.idle()
                     await self._pause(self._settings.heartbeat_seconds)
                     continue
-                taken_at = now()
+                taken_at = elapsed_seconds()
                 if not await self._settle(messages):
                     return False
             return True
@@ -247,7 +247,7 @@ class Partition:
         """Nothing else of this process runs beside it, so that a death is its doing."""
         try:
             async with alone_lock().alone(self._settings.pin_seconds):
-                if now() >= self._valid_until:
+                if elapsed_seconds() >= self._valid_until:
                     return 0
                 fatal = await self._crashes.begin_alone(message)
                 settled = await self._try([message._replace(fatal=fatal)])
@@ -275,7 +275,7 @@ class Partition:
         await self._crashes.end()
         pin, valid_until = self._pin, self._valid_until
         self._forget_pin()
-        if pin is None or now() >= valid_until:
+        if pin is None or elapsed_seconds() >= valid_until:
             return
         with suppress(*Failures):
             # What was settled is acknowledged before the next owner starts from what is not.
@@ -289,8 +289,8 @@ class Partition:
 
     async def _back_off(self) -> None:
         seconds = min(BACKOFF_SECONDS * 2 ** min(self.failures, 10), BACKOFF_MAXIMUM_SECONDS)
-        until = now() + seconds
-        while not self._stopping and (left := until - now()) > 0:
+        until = elapsed_seconds() + seconds
+        while not self._stopping and (left := until - elapsed_seconds()) > 0:
             await self._pause(left)
 
     async def _pause(self, seconds: float) -> None:

@@ -16,9 +16,9 @@ from hivemem_contracts.changes import Change, traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Unavailable
 from hivemem_contracts.streams import FEED_ID
 from hivemem_contracts.subjects import dead_subject
-from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
+from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
-from hivemem_runtime.bus.feed_places import version_of
+from hivemem_runtime.bus.feed.subject_places import version_of
 from hivemem_runtime.bus.wire import plain_frame, send
 
 log = structlog.get_logger("hivemem.reactions")

@@ -24,10 +24,10 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import Sender, sender_of
-from hivemem_runtime.bus.admission import Admission, Tenant
-from hivemem_runtime.bus.discovery import Discovery, Endpoint
-from hivemem_runtime.bus.outbox import Outbox
-from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, sender_in
+from hivemem_runtime.bus.requests.admission import Admission, Tenant
+from hivemem_runtime.bus.requests.discovery import Discovery, Endpoint
+from hivemem_runtime.bus.requests.outbox import Outbox
+from hivemem_runtime.bus.requests.replies import Unanswered, error_body, error_headers, sender_in
 from hivemem_runtime.bus.subscriptions import drain, settle, subscribe_direct
 from hivemem_runtime.bus.wire import frame, header_lines, plain_frame
 from hivemem_runtime.ledger.port import Outcome

@@ -14,14 +14,14 @@ from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.feed_keeper import StreamState
-from hivemem_runtime.bus.feed_pull import FeedContext
-from hivemem_runtime.bus.fleet_key import fleet_key
+from hivemem_runtime.bus.dead_letters import DeadLetters
+from hivemem_runtime.bus.feed.fleet_key import fleet_key
+from hivemem_runtime.bus.feed.pull import FeedContext
+from hivemem_runtime.bus.feed.stream_keeper import StreamState
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
-from hivemem_runtime.bus.reacting import Reacting, Reaction, Rely
+from hivemem_runtime.bus.reactions.runner import Reacting, Reaction, Rely
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.reactions")
@@ -109,7 +109,7 @@ class Reactions:
         except BaseException:
             await self._broker.stop()
             raise
-        self._client, self._answered_at = client, now()
+        self._client, self._answered_at = client, elapsed_seconds()
         self._upkeep.start()
         return client
 
@@ -145,7 +145,7 @@ class Reactions:
         ]
         if ended:
             return f"{', '.join(ended)} no longer takes changes; restart the worker"
-        silent = now() - self._answered_at
+        silent = elapsed_seconds() - self._answered_at
         if silent > SILENT_SECONDS:
             return f"JetStream has not told for {silent:.0f} s what waits"
         return self._upkeep.trouble
@@ -228,7 +228,7 @@ class Reactions:
             info = await ask(client, f"CONSUMER.INFO.{CHANGES}.{reaction.durable(self._service)}")
         except (Unavailable, JetStreamRefused):
             return None
-        self._answered_at = now()
+        self._answered_at = elapsed_seconds()
         return int(info["num_pending"]) + int(info["num_ack_pending"])
 
 

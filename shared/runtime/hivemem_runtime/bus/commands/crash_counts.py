@@ -18,9 +18,9 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import BEGUN
 from hivemem_runtime.bus import jetstream
-from hivemem_runtime.bus.clock import now
+from hivemem_runtime.bus.commands.members import Members
 from hivemem_runtime.bus.delivery import DurableMessage
-from hivemem_runtime.bus.members import Members
+from hivemem_runtime.clock import elapsed_seconds
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -89,8 +89,8 @@ class CrashCounts:
         if not self._left:
             return
         if self._idle_since is None:
-            self._idle_since = now()
-        elif now() - self._idle_since >= IDLE_SECONDS:
+            self._idle_since = elapsed_seconds()
+        elif elapsed_seconds() - self._idle_since >= IDLE_SECONDS:
             await self.end()
 
     async def end(self) -> None:

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.streams import CHANGES
 from hivemem_runtime.bus.delivery import parse_delivery
-from hivemem_runtime.bus.feed_pull import FeedPull, reader
+from hivemem_runtime.bus.feed.pull import FeedPull, reader
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.wire import server_id
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hivemem_runtime.bus.clock import now
+from hivemem_runtime.clock import elapsed_seconds
 
 STALL_SECONDS: Final = 6.0
 """A partition whose messages wait that long without one being settled stands still."""
@@ -25,10 +25,10 @@ class Progress:
         """Messages that wait in the stream or are being handled; None while unknown."""
         self._floor = 0
         self._pinned = False
-        self._noted_at = self._moved_at = self._pinned_at = now()
+        self._noted_at = self._moved_at = self._pinned_at = elapsed_seconds()
 
     def note(self, info: Mapping[str, Any]) -> None:
-        at = now()
+        at = elapsed_seconds()
         lag = int(info["num_pending"]) + int(info["num_ack_pending"])
         floor = int(info["ack_floor"]["stream_seq"])
         known = self.lag is not None and at - self._noted_at < GAP_SECONDS

@@ -20,8 +20,8 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.streams import MEMBERS
 from hivemem_runtime.bus import jetstream
-from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.loops import Loop
 
 log = structlog.get_logger("hivemem.bus")
@@ -104,7 +104,7 @@ class Members:
                 await self._subscription.unsubscribe()
 
     def status(self) -> dict[str, Any]:
-        unsaid = now() - self._said_at
+        unsaid = elapsed_seconds() - self._said_at
         late = f"membership was last confirmed {unsaid:.0f} s ago" if unsaid > UNSAID_SECONDS else None
         found: dict[str, Any] = {"member": self.name, "living": list(self.living)[:SHOWN]}
         trouble = self._loop.trouble or (late if self._present else None)
@@ -114,9 +114,9 @@ class Members:
         tick = self._ttl_seconds / 6
         beat = True
         while self._present:
-            slept = now()
+            slept = elapsed_seconds()
             await asyncio.sleep(tick)
-            woke = now()
+            woke = elapsed_seconds()
             if woke - slept > self._ttl_seconds / 2:
                 # This process stood still, and what the others said meanwhile is not read yet.
                 self._until = dict.fromkeys(self._until, woke + self._ttl_seconds)
@@ -149,7 +149,7 @@ class Members:
         body = b"" if goodbye else self._body
         timeout = self._ttl_seconds / 3
         await jetstream.publish(self._client, f"{self._prefix}.{self.name}", body, headers, timeout_seconds=timeout)
-        self._said_at = now()
+        self._said_at = elapsed_seconds()
 
     async def _list(self) -> None:
         """The members that are there already, by one direct read; who is missed is heard within a beat."""
@@ -185,7 +185,7 @@ class Members:
         known = member in self._until
         if not known and len(self._until) >= MEMBERS_MAXIMUM:
             return False
-        self._until[member] = now() + self._ttl_seconds
+        self._until[member] = elapsed_seconds() + self._ttl_seconds
         return not known
 
     def _changed(self) -> None:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from nats.aio.client import Client
 
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.crash_counts import CrashCounts
+from hivemem_runtime.bus.commands.crash_counts import CrashCounts
+from hivemem_runtime.bus.commands.members import Members
+from hivemem_runtime.bus.commands.partition import Partition
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
 from hivemem_runtime.bus.delivery import Handle
-from hivemem_runtime.bus.members import Members
-from hivemem_runtime.bus.partition import Partition
-from hivemem_runtime.bus.pinned import PullSettings
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.loops import Loop
 
 LOOK_SECONDS: Final = 1.5
@@ -50,7 +50,7 @@ class Partitions:
         ]
         self._loops = [Loop(partition.consumer, partition.run) for partition in self._partitions]
         self._looking = Loop(f"{service}-partitions", self._keep_looking)
-        self._looked_at = now()
+        self._looked_at = elapsed_seconds()
 
     async def start(self) -> None:
         """Raises `Unavailable` if the consumers cannot be declared or the others cannot be heard."""
@@ -64,7 +64,7 @@ class Partitions:
         except BaseException:
             await self.stop()
             raise
-        self._looked_at = now()
+        self._looked_at = elapsed_seconds()
         self._looking.start()
 
     async def stop(self, timeout_seconds: float = 10.0) -> None:
@@ -90,7 +90,7 @@ class Partitions:
     async def _look(self) -> None:
         await asyncio.gather(*(partition.look() for partition in self._partitions))
         if all(partition.progress.lag is not None for partition in self._partitions):
-            self._looked_at = now()
+            self._looked_at = elapsed_seconds()
 
     async def status(self) -> dict[str, Any]:
         """As `health`, with JetStream asked what waits now."""
@@ -118,5 +118,5 @@ class Partitions:
         for partition in self._partitions:
             if partition.progress.trouble:
                 return f"{partition.consumer}: {partition.progress.trouble}"
-        silent = now() - self._looked_at
+        silent = elapsed_seconds() - self._looked_at
         return f"JetStream has not told for {silent:.0f} s what waits" if silent > SILENT_SECONDS else None

@@ -22,8 +22,8 @@ from hivemem_contracts.identifiers import format_microseconds
 from hivemem_contracts.limits import CHANGE_VALUE_BYTES
 from hivemem_contracts.streams import CHANGES, FEED_ID, SIGNATURE
 from hivemem_contracts.subjects import change_subject
-from hivemem_runtime.bus.feed_places import NOWHERE, FeedDoubtful, FeedPlaces, LedgerOlder, Place
-from hivemem_runtime.bus.fleet_key import signature
+from hivemem_runtime.bus.feed.fleet_key import signature
+from hivemem_runtime.bus.feed.subject_places import NOWHERE, FeedDoubtful, FeedPlaces, LedgerOlder, Place
 from hivemem_runtime.bus.jetstream import JetStreamRefused, ask
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import frame, header_lines, send
