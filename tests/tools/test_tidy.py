@@ -38,6 +38,18 @@ def test_a_worker_has_no_other_files(found: Found, name: str) -> None:
     assert found({f"{WORKER}/{name}": ""}) == [f"{WORKER}/{name}:1"]
 
 
+@pytest.mark.parametrize("name", ["entities.py", "decisions/forks.py", "__init__.py", "ports.py"])
+def test_a_topic_of_a_worker_has_the_same_names_inside(found: Found, name: str) -> None:
+    assert found({f"{WORKER}/reading/{name}": ""}) == []
+    assert found({f"{WORKER}/reading/forks/{name}": ""}) == [f"{WORKER}/reading/forks/{name}:1"]
+
+
+def test_a_topic_with_a_port_holds_its_adapters(found: Found) -> None:
+    adapter = f"{WORKER}/stores/disk/files.py"
+    assert found({adapter: "", f"{WORKER}/reading/ports.py": ""}) == [f"{adapter}:1"]
+    assert found({adapter: "", f"{WORKER}/stores/ports.py": ""}) == []
+
+
 def test_an_app_is_not_held_to_the_files_of_a_worker(found: Found) -> None:
     assert found({"apps/embedded/hivemem_embedded/command.py": ""}) == []
 

@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.entities import ENTITIES
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.worker import ENTITIES
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

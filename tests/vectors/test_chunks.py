@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.chunks import CHUNKS_PER_TEXT, Chunk, Chunker
+from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunk, Chunker
 
 TOKENS = 24
 CHARACTERS_PER_TOKEN = 8

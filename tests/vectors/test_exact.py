@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.exact import cosines, nearest, unit_rows
+from hivemem_vectors.recall.decisions.mirror_scan import cosines, nearest, unit_rows
 
 
 def test_rows_get_length_one_and_zeros_stay() -> None:

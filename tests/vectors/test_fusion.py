@@ -5,14 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.fusion import (
-    Scores,
-    Weights,
-    dense_score,
-    keyword_shares,
-    recency,
-    score,
-)
+from hivemem_vectors.recall.decisions.ranking import Scores, Weights, dense_score, keyword_shares, recency, score
 
 SHARE = st.floats(0, 1)
 SCORES = st.builds(Scores, SHARE, SHARE, SHARE, SHARE)

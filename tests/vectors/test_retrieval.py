@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import pytest_asyncio
 
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.decisions.exact import cosines
-from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keyword_shares, score
-from hivemem_vectors.decisions.sparse import Idf, document, keyword_scores, query
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.pipeline.decisions.keywords import Idf, document, keyword_scores, query
+from hivemem_vectors.recall.decisions.mirror_scan import cosines
+from hivemem_vectors.recall.decisions.ranking import Scores, Weights, dense_score, keyword_shares, score
 
 SET: Final = Path(__file__).parent / "retrieval"
 RECALL_FLOOR: Final = 0.94

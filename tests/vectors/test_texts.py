@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.texts import TEXT_CHARACTERS, text_of
+from hivemem_vectors.pipeline.decisions.changes import TEXT_CHARACTERS, text_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

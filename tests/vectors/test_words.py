@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.sparse import WORDS_PER_TEXT, Idf, document, keyword_scores, query, word_index
-from hivemem_vectors.decisions.words import WORD_CHARACTERS, folded, words
+from hivemem_vectors.pipeline.decisions.keywords import (
+    WORD_CHARACTERS,
+    WORDS_PER_TEXT,
+    Idf,
+    document,
+    folded,
+    keyword_scores,
+    query,
+    word_index,
+    words,
+)
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ from hivemem_testing.ports import free_port
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import STORES
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.ports import Schema
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.stores.ports import Schema
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
 from hivemem_vectors.worker import VectorsSettings, build
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,15 +7,16 @@ from typing import Final
 import numpy as np
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.ports import Embeddings
+from hivemem_vectors.embedders.ports import Embeddings
 
 DIMENSION: Final = 16
+MODEL: Final = "tiny"
 
 
 class TinyEmbedder:
     """`embedded` are all texts that it was asked for, those of refused calls included."""
 
-    def __init__(self, model: str = "tiny") -> None:
+    def __init__(self, model: str = MODEL) -> None:
         self.model = model
         self.dimension = DIMENSION
         self.embedded: list[str] = []

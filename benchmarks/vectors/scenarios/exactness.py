@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.vectors.lab import Lab
 from benchmarks.vectors.sizes import BATCH, FOUND
-from hivemem_vectors.decisions.exact import nearest, unit_rows
+from hivemem_vectors.recall.decisions.mirror_scan import nearest, unit_rows
 
 
 async def run(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from benchmarks.timing import median, timed
 from benchmarks.turns import fresh
 from benchmarks.vectors.lab import HivememContender, Lab
 from benchmarks.vectors.sizes import FOUND
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
 
 SOON = 20
 WAIT_MS = 20_000

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hivemem_vectors.ports import Embeddings
+from hivemem_vectors.embedders.ports import Embeddings
 
 
 class Clock:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.batching import BatchedEmbedder, BatchMass, text_mass
-from hivemem_vectors.ports import CHARACTERS_PER_TEXT, TEXTS_PER_CALL
+from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass, text_mass
+from hivemem_vectors.embedders.ports import CHARACTERS_PER_TEXT, TEXTS_PER_CALL
 
 from .counting import Clock, ScriptedEmbedder, expected
 

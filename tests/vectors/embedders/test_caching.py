@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings, content_hash
+from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings, content_hash
 
 from .counting import ScriptedEmbedder, expected
 

@@ -9,11 +9,13 @@ import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, TEXTS_PER_RUN, OfflineEmbedder
-from hivemem_vectors.adapters.embedders.offline.wordpieces import (
+from hivemem_vectors.embedders.offline.embedder import (
+    DIMENSION,
+    TEXTS_PER_RUN,
     TOKENS_PER_TEXT,
     VOCABULARY,
     VOCABULARY_SHA256,
+    OfflineEmbedder,
     WordPieces,
 )
 

@@ -7,9 +7,9 @@ import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.waiting import DEADLINE_SECONDS
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.endpoints import settling
+from hivemem_vectors.own import reactions as settling
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 from ..wayward import WaywardStore
 from .hive import Own

@@ -1,6 +1,5 @@
 """Users' own vectors on a real ledger and a real store, asked as the bus would ask."""
 
-import time
 import uuid
 from typing import Any, Final
 
@@ -11,14 +10,15 @@ from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Call, Service
 from hivemem_testing.serving import answer_of
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.storing import parsed, physical
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.querying import Querying
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.storing import Storing
-from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, vector_id
-from hivemem_vectors.ports import Filter, VectorStore
+from hivemem_vectors.own.decisions import parsed, physical
+from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
+from hivemem_vectors.own.entities import PROGRESS, VECTOR, vector_id
+from hivemem_vectors.own.reactions import VectorSync
+from hivemem_vectors.stores.ports import Filter, VectorStore
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
+
+from ..guarding import guarded
+from ..tiny_embedder import DIMENSION, MODEL
 
 TENANT: Final = "acme"
 Body = dict[str, Any]
@@ -30,12 +30,13 @@ class Own:
     def __init__(self, ledger: SqliteLedger, store: VectorStore) -> None:
         self.ledger = ledger
         self.store = store
-        self.breaker = Breaker("the vector store", time.monotonic)
-        self.collections = Collections(store, ledger)
-        self.settling = Settling(ledger, store, self.breaker, self.collections)
+        self.collections = LostCollections(ledger)
+        self.guarded = guarded(store, ledger, model=MODEL, dimension=DIMENSION, lost=self.collections)
+        self.breaker = self.guarded.breaker
+        self.settling = VectorSync(ledger, self.guarded)
         self.service = Service(VECTORS, ledger)
-        Storing(self.settling).bind(self.service)
-        Querying(ledger, store, self.breaker, self.collections).bind(self.service)
+        VectorCommands(self.settling).bind(self.service)
+        VectorQuery(ledger, self.guarded).bind(self.service)
 
     async def ask(
         self, operation: str, body: Body, *, tenant: str = TENANT, agent: str = "bot", id: str | None = None

@@ -39,7 +39,7 @@ async def test_the_index_has_it_when_it_is_answered(own: Own, store: WaywardStor
     await own.put("a", 1, 0, 0)
     assert await own.versions("a") == [1]
     await settled(own, "a")
-    assert "search" not in store.calls
+    assert "nearest" not in store.calls
 
 
 async def test_a_vector_that_is_stored_anew_takes_the_place_of_the_one_before(own: Own) -> None:

@@ -12,23 +12,24 @@ from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_microseconds, time_from_microseconds
 from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told, told_by
-from hivemem_vectors.decisions.points import names_of, values_of
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories, Name
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, SYNCED, Item
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror, unpacked
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.ports import Equal, Filter, StoredPoint, VectorStore
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_runtime.tokens import estimated_tokens
+from hivemem_vectors.embedders.ports import GuardedEmbedder
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_change
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.decisions.points import names_of, values_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, Name
+from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, SYNCED, Item, Mirror, unpacked
+from hivemem_vectors.stores.ports import Equal, Filter, Nearest, StoredPoint, VectorStore
+from hivemem_vectors.upkeep.entities import REMOVAL, Removal
+from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
+from ..guarding import guarded
 from ..tiny_embedder import TinyEmbedder, row_of
 
 TENANT: Final = "acme"
@@ -36,7 +37,7 @@ NAMESPACE: Final = "user:alice"
 START: Final = 1_750_000_000_000_000
 
 
-class Kept(Memories):
+class Kept(MemoryService):
     """What a memory service would answer."""
 
     def __init__(self) -> None:
@@ -104,20 +105,20 @@ def change(operation: str, value: dict[str, Any] | None, key: str, version: int,
     )
 
 
-def put(key: str, version: int, value: Any, *, tenant: str = TENANT, **fields: Any) -> Told:
-    return told_by(change("put", memory(key, version, value, **fields), key, version, tenant=tenant))
+def put(key: str, version: int, value: Any, *, tenant: str = TENANT, **fields: Any) -> ItemVersion:
+    return version_of_change(change("put", memory(key, version, value, **fields), key, version, tenant=tenant))
 
 
-def deleted(key: str, version: int, *, tenant: str = TENANT) -> Told:
-    return told_by(change("deleted", memory(key, version, deleted=True), key, version, tenant=tenant))
+def deleted(key: str, version: int, *, tenant: str = TENANT) -> ItemVersion:
+    return version_of_change(change("deleted", memory(key, version, deleted=True), key, version, tenant=tenant))
 
 
-def erased(key: str, version: int, receipt: str | None = None) -> Told:
-    return told_by(change("erased", {"receipt": receipt}, key, version))
+def erased(key: str, version: int, receipt: str | None = None) -> ItemVersion:
+    return version_of_change(change("erased", {"receipt": receipt}, key, version))
 
 
-def omitted(key: str, version: int) -> Told:
-    return told_by(change("put", None, key, version, value_omitted=True))
+def omitted(key: str, version: int) -> ItemVersion:
+    return version_of_change(change("put", None, key, version, value_omitted=True))
 
 
 def place(key: str) -> str:
@@ -138,22 +139,22 @@ class Bench:
     ledger: SqliteLedger
     store: VectorStore
     embedder: TinyEmbedder = field(default_factory=TinyEmbedder)
-    memories: Memories = field(default_factory=Kept)
+    memories: MemoryService = field(default_factory=Kept)
     collection: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex}")
 
     def __post_init__(self) -> None:
         self.wall = Wall()
-        breaker = Breaker("the store", self.wall)
+        breaker = CircuitBreaker("the embedder", self.wall, broken_by=BROKEN_BY)
+        model, dimension = self.embedder.model, self.embedder.dimension
+        self.guarded = guarded(self.store, self.ledger, model=model, dimension=dimension, clock=self.wall)
         self.indexer = Indexer(
             self.ledger,
-            self.store,
+            self.guarded,
+            GuardedEmbedder(self.embedder, breaker),
             breaker,
-            Collections(self.store, self.ledger),
-            self.embedder,
             Chunker(estimated_tokens),
             self.memories,
             collection=self.collection,
-            clock=self.wall,
         )
 
     @property
@@ -164,7 +165,7 @@ class Bench:
     def another(self) -> "Bench":
         return replace(self)
 
-    async def index(self, *told: Told) -> None:
+    async def index(self, *told: ItemVersion) -> None:
         await self.indexer.take_up(told)
 
     async def retry(self) -> None:
@@ -176,8 +177,8 @@ class Bench:
     def let_time_pass(self) -> None:
         self.wall.now += 3_600
 
-    def clock(self) -> Retrying:
-        return Retrying(self.ledger, self.indexer)
+    def clock(self) -> ItemRetry:
+        return ItemRetry(self.ledger, self.indexer)
 
     async def item(self, key: str, tenant: str = TENANT) -> Item:
         head = await self.ledger.head(ITEM, tenant, place(key))
@@ -257,9 +258,8 @@ class Bench:
         np.testing.assert_allclose(rows, np.stack([row_of(text) for text in mirror.texts]), atol=1e-3)
         wanted = names_of(id, mirror.version, len(mirror.texts))[-1]
         where = Filter(tenant, [Equal("place", id)])
-        [hit] = await self.store.search(self.collection, where, dense=rows[-1], limit=1, exact=True)
-        assert hit.dense is not None
-        assert hit.dense > 0.999
+        [hit] = await self.store.nearest(self.collection, Nearest(where, rows[-1], 1))
+        assert hit.score > 0.999
         assert hit.id == wanted or len(set(mirror.texts)) < len(mirror.texts)
 
     async def _mirror_or_none(self, key: str, tenant: str) -> Mirror:
@@ -289,4 +289,4 @@ async def sweep(bench: Bench) -> None:
         for name, point in (await bench.points()).items()
         if indexed.get(str(point.values["place"])) != point.values["version"]
     ]
-    await bench.store.delete(bench.collection, TENANT, useless)
+    await bench.guarded.delete(bench.collection, TENANT, useless)

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 from .bench import Bench, open_ledger
 

@@ -22,13 +22,12 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
 from hivemem_testing.contract import Server
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, Item, event_place
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
+from hivemem_vectors.pipeline.entities import ITEM, Item, event_place
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
 from .bench import NAMESPACE, Bench, open_ledger, place
 
@@ -113,11 +112,11 @@ async def running(server: Server, folder: Path) -> AsyncGenerator[Fleet]:
     await ledger.open()
     announcer = Announcer(ledger, ENTITIES)
     announcer.start(client)
-    bench = Bench(ledger, store, memories=Memories(asking))
+    bench = Bench(ledger, store, memories=MemoryService(asking))
     at_work = [worker_of(server, one, asking) for one in (bench, bench.another())]
     for one in at_work:
         await one.start()
-    clock = Retrying(ledger, bench.indexer)
+    clock = ItemRetry(ledger, bench.indexer)
     await clock.start(client)
     yield Fleet(client, memory, sessions, ledger, bench, asking)
     await clock.stop()
@@ -133,7 +132,7 @@ async def running(server: Server, folder: Path) -> AsyncGenerator[Fleet]:
 
 def worker_of(server: Server, bench: Bench, asking: Asking) -> Reactions:
     at_work = Reactions(server.url, service=SERVICE)
-    for reaction in reactions(bench.ledger, bench.indexer, Sessions(asking)):
+    for reaction in reactions(bench.ledger, bench.indexer, SessionService(asking)):
         at_work.add(reaction)
     return at_work
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.decisions.hearing import Told
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 
-from .bench import TENANT, Bench, deleted, erased, long_text, put, sweep
+from .bench import Bench, deleted, erased, long_text, put, sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -20,7 +20,7 @@ RECEIPTS = 3
 
 
 class History(NamedTuple):
-    told: list[Told]
+    told: list[ItemVersion]
     newest: dict[str, tuple[int, str | None]]
     erased: dict[str, int]
 
@@ -46,18 +46,18 @@ def history(chance: random.Random) -> History:
     return made
 
 
-async def deliver(workers: list[Bench], told: list[Told], chance: random.Random) -> None:
+async def deliver(workers: list[Bench], told: list[ItemVersion], chance: random.Random) -> None:
     """In batches to the workers by turns; some are stopped in the middle, and what they had comes once more."""
-    queues: list[list[list[Told]]] = [[] for _ in workers]
+    queues: list[list[list[ItemVersion]]] = [[] for _ in workers]
     while told:
         size = chance.randint(1, 12)
         chance.choice(queues).append(told[:size])
         told = told[size:]
-    again: list[Told] = []
+    again: list[ItemVersion] = []
 
-    async def work(bench: Bench, batches: list[list[Told]]) -> None:
+    async def work(bench: Bench, batches: list[list[ItemVersion]]) -> None:
         for batch in batches:
-            indexing = asyncio.ensure_future(bench.indexer.index(TENANT, batch))
+            indexing = asyncio.ensure_future(bench.indexer.take_up(batch))
             if chance.random() < 0.2:
                 for _ in range(chance.randint(0, 40)):
                     await asyncio.sleep(0)

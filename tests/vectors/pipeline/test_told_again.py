@@ -12,8 +12,7 @@ from hivemem_runtime.bus.feed_reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.entities.items import ITEM
-from hivemem_vectors.entities.sessions import FOLLOWED
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM
 
 from .bench import NAMESPACE
 from .fleet import Fleet, Tenant, running

@@ -9,10 +9,9 @@ import pytest
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.reacting import ReceivedChange
-from hivemem_vectors.decisions.hearing import told_by
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.reactions.memories import memories_reaction
-from hivemem_vectors.reactions.sessions import Following
+from hivemem_vectors.pipeline.decisions.changes import version_of_change
+from hivemem_vectors.pipeline.endpoints.peers import SessionService
+from hivemem_vectors.pipeline.reactions import SessionFollower, memories_reaction
 
 from .bench import Bench, change, memory
 from .told import received
@@ -63,10 +62,10 @@ ODD_SESSIONS: tuple[dict[str, Any], ...] = (
 
 async def test_nonsense_leaves_the_index_as_it_is(bench: Bench) -> None:
     good = change("put", memory("a", 5, "text"), "a", 5)
-    await bench.index(told_by(good))
+    await bench.index(version_of_change(good))
     embedded = list(bench.embedder.embedded)
     memories = memories_reaction(bench.indexer).handle
-    sessions = Following(bench.ledger, bench.indexer, Sessions(Asking())).handle
+    sessions = SessionFollower(bench.ledger, bench.indexer, SessionService(Asking())).handle
     for update in ODD_MEMORIES:
         await refused_for_good_or_taken(memories, received(good.model_copy(update=update)))
     for update in ODD_SESSIONS:

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from hivemem_contracts.errors import HiveError
-from hivemem_vectors.decisions.words import words
-from hivemem_vectors.ports import Embeddings, Vector
+from hivemem_vectors.embedders.ports import Embeddings
+from hivemem_vectors.pipeline.decisions.keywords import words
+from hivemem_vectors.stores.ports import Vector
 
 DIMENSION: Final = 32
 MODEL: Final = "meaning"

@@ -1,6 +1,5 @@
 """Memories of a tenant in the memory service and in the index, and what is recalled of them."""
 
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -16,17 +15,16 @@ from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_testing import agent
 from hivemem_testing.serving import answer_of
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.decisions.points import points_of
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.recalling import Recalling, bind
-from hivemem_vectors.endpoints.waiting import Behind
-from hivemem_vectors.entities.items import ITEM, PENDING, STALE, SYNCED, Item
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror, packed
-from hivemem_vectors.ports import Embedder, VectorStore
+from hivemem_vectors.embedders.ports import Embedder
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
+from hivemem_vectors.pipeline.decisions.points import points_of
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, PENDING, STALE, SYNCED, Item, Mirror, packed
+from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.ports import VectorStore
 
+from ..guarding import guarded
 from .meaning import MODEL, MeaningEmbedder, embedding_of
 
 Body = dict[str, Any]
@@ -49,25 +47,18 @@ class Desk:
 
     ledger: Ledger
     store: VectorStore
-    memories: Memories
+    memories: MemoryService
     collection: str
-    behind: Behind
+    behind: IndexWaiters
     embedder: Embedder = field(default_factory=MeaningEmbedder)
 
     def service(self) -> Service:
-        breaker = Breaker("the vector store", time.monotonic)
-        recalling = Recalling(
-            self.ledger,
-            self.store,
-            breaker,
-            Collections(self.store, self.ledger),
-            self.embedder,
-            self.memories,
-            self.behind,
-            collection=self.collection,
+        store = guarded(self.store, self.ledger, model=self.embedder.model, dimension=self.embedder.dimension)
+        recall = RecallEndpoint(
+            self.ledger, store, self.embedder, self.memories, self.behind, collection=self.collection
         )
         service = Service(VECTORS, self.ledger)
-        bind(service, recalling)
+        recall.bind(service)
         return service
 
 
@@ -95,20 +86,20 @@ class Shelf:
         return memory
 
     async def index(self, memory: Body) -> None:
-        await self.sync(told_of_memory(self.tenant, memory))
+        await self.sync(version_of_memory(self.tenant, memory))
 
-    async def sync(self, told: Told) -> None:
+    async def sync(self, told: ItemVersion) -> None:
         """As the pipeline leaves it once all is done."""
         await self.upsert(told)
         await self.mirror(told)
 
-    async def mirror(self, told: Told) -> None:
+    async def mirror(self, told: ItemVersion) -> None:
         """All of that without the points, as of an index that was lost."""
         mirror = mirrored(told)
         item = Item(told.version, False, SYNCED, told.version, len(mirror.texts), told=1)
         await self.note(told.place, item, mirror)
 
-    async def upsert(self, told: Told) -> None:
+    async def upsert(self, told: ItemVersion) -> None:
         """The points alone, as of a worker that died right after."""
         mirror = mirrored(told)
         rows = np.stack([embedding_of(text) for text in mirror.texts])
@@ -117,7 +108,7 @@ class Shelf:
 
     async def wait(self, memory: Body, *, indexed: int | None = None, embedded: bool = False, **fields: Any) -> None:
         """As the pipeline leaves what it could not bring to the index."""
-        told = told_of_memory(self.tenant, memory)
+        told = version_of_memory(self.tenant, memory)
         state = PENDING if indexed is None else STALE
         item = Item(told.version, False, state, indexed, 0 if indexed is None else 1, 1, **fields)
         await self.note(told.place, item, mirrored(told, embedded=embedded))
@@ -158,7 +149,7 @@ def keys(answer: Body) -> list[str]:
     return [item["key"] for item in answer["items"]]
 
 
-def mirrored(told: Told, *, embedded: bool = True) -> Mirror:
+def mirrored(told: ItemVersion, *, embedded: bool = True) -> Mirror:
     """Each paragraph a chunk."""
     assert told.text is not None
     texts, starts, start = list[str](), list[int](), 0

@@ -12,10 +12,10 @@ import pytest
 
 from hivemem_testing.contract import Address, Server
 from hivemem_testing.servers import packaged_qdrant
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.adapters.qdrant.store import GRPC_PORT
-from hivemem_vectors.ports import VectorStore
+from hivemem_vectors.stores.arguments import CheckedStore
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import VectorStore
+from hivemem_vectors.stores.qdrant.store import GRPC_PORT, QdrantVectors
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ def grpc_url(address: Address) -> str:
 def _edge(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     folders: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     folder = folders.mktemp("vectors") / "edge"
-    return lambda: EdgeVectors(folder)
+    return lambda: CheckedStore(EdgeVectors(folder))
 
 
 def _qdrant(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     server: Server = request.getfixturevalue("qdrant_server")
-    return lambda: QdrantVectors(grpc_url(server.address))
+    return lambda: CheckedStore(QdrantVectors(grpc_url(server.address)))
 
 
 def _quantized(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     server: Server = request.getfixturevalue("qdrant_server")
-    return lambda: QdrantVectors(grpc_url(server.address), quantization="scalar")
+    return lambda: CheckedStore(QdrantVectors(grpc_url(server.address), quantization="scalar"))
 
 
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Callable[[], VectorStore]]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from hivemem_vectors.ports import VectorStore
+from hivemem_vectors.stores.ports import VectorStore
 
 from .backends import BACKENDS, MORTALS, Mortal
 from .points import SCHEMA

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 
 async def main(folder: Path) -> None:

@@ -2,12 +2,24 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from hivemem_vectors.ports import Between, Condition, Equal, Filter, Point, Schema, Value, Vector, VectorStore
+from hivemem_vectors.stores.ports import (
+    Between,
+    ByWords,
+    Condition,
+    Equal,
+    Filter,
+    Point,
+    Schema,
+    Value,
+    Vector,
+    VectorStore,
+)
+from hivemem_vectors.stores.search import HybridHit, hybrid_search
 
 DIMENSION: Final = 8
 MODEL: Final = "test-model"
@@ -56,6 +68,28 @@ async def everything(store: VectorStore, collection: str, where: Filter | None =
         if read.next is None:
             return found
         after = read.next
+
+
+async def search(
+    store: VectorStore,
+    collection: str,
+    where: Filter,
+    *,
+    dense: Vector | Coroutine[None, None, Vector | None] | None = None,
+    sparse: Words | None = None,
+    limit: int,
+    values: Sequence[str] | None = None,
+) -> list[HybridHit]:
+    """A search by either side or by both; `dense` may still be under way."""
+    if dense is None:
+        found = await store.by_words(collection, ByWords(where, sparse, limit, values)) if sparse else []
+        return [HybridHit(hit.id, None, hit.score, hit.values) for hit in found]
+    arriving = _at_once(dense) if isinstance(dense, np.ndarray) else dense
+    return await hybrid_search(store, collection, where, arriving, sparse, limit=limit, values=values)
+
+
+async def _at_once(dense: Vector) -> Vector | None:
+    return dense
 
 
 def lets_pass(where: Filter, point: Point) -> bool:

@@ -15,13 +15,13 @@ from qdrant_edge import EdgeShard
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors, generations, shards
-from hivemem_vectors.adapters.edge.collection import AT_MOST, QUIET_SECONDS, Collection
-from hivemem_vectors.adapters.edge.frames import Frame
-from hivemem_vectors.adapters.edge.wire import points_frame
-from hivemem_vectors.ports import Filter, Point, Schema
+from hivemem_vectors.stores.edge import generations, shards
+from hivemem_vectors.stores.edge.collection import AT_MOST, QUIET_SECONDS, EngineCollection
+from hivemem_vectors.stores.edge.frames import Frame, points_frame
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Filter, Point, Schema
 
-from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, random_vectors, vector
+from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, random_vectors, search, vector
 
 COLLECTION = "edge"
 WIDE = 64
@@ -83,7 +83,7 @@ async def test_the_engine_ends_with_a_process_that_is_killed(tmp_path: Path) -> 
 
 
 async def test_a_stopped_engine_holds_up_nobody_for_ever(store: EdgeVectors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hivemem_vectors.adapters.edge.process.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("hivemem_vectors.stores.edge.process.CALL_SECONDS", 0.3)
     await store.check()
     stuck = store.pid
     assert stuck is not None
@@ -122,11 +122,11 @@ async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: 
         extra = Point(TENANT, f"extra{rounds}", points[rounds % 100].dense, Words([99], [1.0]), {"version": rounds})
         await store.upsert(COLLECTION, [extra])
         await store.delete(COLLECTION, TENANT, [f"extra{rounds - 2}", f"p{rounds - 1}"])
-        [hit, *_] = await store.search(COLLECTION, Filter(TENANT), dense=points[-1].dense, limit=2)
+        [hit, *_] = await search(store, COLLECTION, Filter(TENANT), dense=points[-1].dense, limit=2)
         assert hit.id == points[-1].id
     left = {point.id for point in points[rounds:]} | {f"extra{rounds}", f"extra{rounds - 1}"} - {"extra0"}
     assert set(await everything(store, COLLECTION, page=1_000)) == left
-    hits = await store.search(COLLECTION, Filter(TENANT), sparse=Words([99], [1.0]), limit=10)
+    hits = await search(store, COLLECTION, Filter(TENANT), sparse=Words([99], [1.0]), limit=10)
     assert {hit.id for hit in hits} == left & {f"extra{rounds}", f"extra{rounds - 1}"}
 
 
@@ -150,7 +150,7 @@ def test_graphs_wait_until_it_is_quiet_or_too_much_has_changed(tmp_path: Path) -
     folder = generations.begin(tmp_path, COLLECTION, generations.About(DIMENSION, "model"))
     shards.create_shard(generations.generation(folder, 1), DIMENSION).close()
     generations.finish(tmp_path, COLLECTION)
-    collection = Collection(tmp_path / COLLECTION, OPTIMIZE_AFTER, lambda building, stage: None)
+    collection = EngineCollection(tmp_path / COLLECTION, OPTIMIZE_AFTER, lambda building, stage: None)
 
     def change(points: list[Point]) -> None:
         fields, data = points_frame(points)
@@ -206,7 +206,7 @@ async def test_graphs_are_kept_when_the_store_is_opened_again(store: EdgeVectors
     again = EdgeVectors(tmp_path / "edge")
     assert await again.optimized_points(COLLECTION) == MANY
     query = np.asarray(points[3].dense)
-    [hit] = await again.search(COLLECTION, Filter(TENANT), dense=query, limit=1)
+    [hit] = await search(again, COLLECTION, Filter(TENANT), dense=query, limit=1)
     assert hit.id == points[3].id
     await again.close()
 

@@ -4,26 +4,28 @@ import time
 from typing import Any, Final
 
 from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.decisions.points import names_of
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.decisions.storing import point_name as vector_point_name
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.sweeping import Sweeping
-from hivemem_vectors.endpoints.swept_items import SweptItems
-from hivemem_vectors.endpoints.swept_memories import SweptMemories
-from hivemem_vectors.endpoints.swept_vectors import SweptVectors
-from hivemem_vectors.entities.items import ITEM, Item
-from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, within_collection
-from hivemem_vectors.ports import Filter, Point, StoredPoint, VectorStore
+from hivemem_vectors.embedders.ports import GuardedEmbedder
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.own.decisions import point_name as vector_point_name
+from hivemem_vectors.own.entities import PROGRESS, VECTOR, within_collection
+from hivemem_vectors.own.reactions import VectorSync
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.decisions.points import names_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
+from hivemem_vectors.pipeline.entities import ITEM, Item
+from hivemem_vectors.stores.ports import Filter, Point, StoredPoint, VectorStore
+from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
+from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
+from hivemem_vectors.upkeep.endpoints.sweep import SweepEndpoint
+from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
 
 from ..given.hive import Own
 from ..tiny_embedder import DIMENSION, TinyEmbedder, row_of
@@ -41,33 +43,32 @@ class Bench:
         self.embedder = TinyEmbedder()
         self.feed = Quiet()
         self.own = Own(ledger, store)
-        self.breaker: Breaker = self.own.breaker
-        self.collections: Collections = self.own.collections
-        self.settling: Settling = self.own.settling
+        self.breaker: CircuitBreaker = self.own.breaker
+        self.collections: LostCollections = self.own.collections
+        self.settling: VectorSync = self.own.settling
+        self.guarded = self.own.guarded
+        embedder_breaker = CircuitBreaker("the embedder", broken_by=BROKEN_BY)
         self.indexer = Indexer(
             ledger,
-            store,
-            self.breaker,
-            self.collections,
-            self.embedder,
+            self.guarded,
+            GuardedEmbedder(self.embedder, embedder_breaker),
+            embedder_breaker,
             Chunker(estimated_tokens),
             self.cabinet,
             collection=COLLECTION,
         )
-        self.swept_items = SweptItems(
+        self.swept_items = ItemSweep(
             ledger,
-            store,
-            self.breaker,
-            self.collections,
+            self.guarded,
             self.indexer,
             self.embedder,
             collection=COLLECTION,
             look_seconds=LOOK_SECONDS,
         )
-        self.sweeping = Sweeping(
-            SweptMemories(ledger, self.cabinet, self.indexer, self.feed, look_seconds=LOOK_SECONDS),
+        self.sweeping = SweepEndpoint(
+            MemorySweep(ledger, self.cabinet, self.indexer, self.feed, look_seconds=LOOK_SECONDS),
             self.swept_items,
-            SweptVectors(ledger, store, self.breaker, self.collections, self.settling),
+            VectorSweep(ledger, self.guarded, self.settling),
         )
 
     async def remember(self, *keys: str, words: int = 3) -> None:
@@ -76,8 +77,8 @@ class Bench:
             *(self.cabinet.put(key, " ".join([f"{key}{number}" for number in range(words)])) for key in keys)
         )
 
-    async def tell(self, *told: Told) -> None:
-        await self.indexer.index(TENANT, list(told))
+    async def tell(self, *told: ItemVersion) -> None:
+        await self.indexer.take_up(told)
 
     async def sweep(
         self, *, dry_run: bool = False, tenant: str = TENANT, phase: str | None = None

@@ -8,15 +8,15 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import covers, format_microseconds
 from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.ledger.places import namespace_and_key, place_of
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.endpoints.memories import Memories, Name
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, Name
 
 TENANT: Final = "acme"
 NAMESPACE: Final = "user:alice"
 LONG_AGO: Final = 1_750_000_000_000_000
 
 
-class Cabinet(Memories):
+class Cabinet(MemoryService):
     """`page_size` memories in a page; versions of an erased one go on behind the erasure."""
 
     def __init__(self) -> None:
@@ -30,19 +30,19 @@ class Cabinet(Memories):
 
     def put(
         self, key: str, value: Any, *, namespace: str = NAMESPACE, at: int = LONG_AGO, tenant: str = TENANT
-    ) -> Told:
+    ) -> ItemVersion:
         """What the feed tells of it."""
         memory = self._write(namespace, key, at, value=value, deleted=False)
-        return told_of_memory(tenant, memory)
+        return version_of_memory(tenant, memory)
 
-    def delete(self, key: str, *, namespace: str = NAMESPACE, at: int = LONG_AGO) -> Told:
-        return told_of_memory(TENANT, self._write(namespace, key, at, value=None, deleted=True))
+    def delete(self, key: str, *, namespace: str = NAMESPACE, at: int = LONG_AGO) -> ItemVersion:
+        return version_of_memory(TENANT, self._write(namespace, key, at, value=None, deleted=True))
 
-    def erase(self, key: str, *, namespace: str = NAMESPACE, receipt: str | None = None) -> Told:
+    def erase(self, key: str, *, namespace: str = NAMESPACE, receipt: str | None = None) -> ItemVersion:
         place = place_of(namespace, key)
         version = self.memories.pop(place)["version"] + 1
         self.fences[place] = version
-        return Told(TENANT, place, version, True, {}, None, receipt=receipt)
+        return ItemVersion(TENANT, place, version, True, {}, None, receipt=receipt)
 
     def _write(self, namespace: str, key: str, at: int, **fields: Any) -> dict[str, Any]:
         place = place_of(namespace, key)
@@ -94,10 +94,11 @@ class Cabinet(Memories):
             raise Unavailable("memory is not answered", retry_after_ms=1)
 
 
-class Quiet:
+class Quiet(FeedPosition):
     """A feed with nothing on it, unless a test says so."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.waiting = 0
         self.oldest: int | None = None
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.decisions.storing import physical
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench

@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Unavailable
+from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.feed_reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.entities.items import event_place
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.reactions.confirming import Confirming
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
+from hivemem_vectors.pipeline.entities import event_place
+from hivemem_vectors.upkeep.entities import REMOVAL, Removal
+from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench
@@ -22,10 +24,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 RECEIPT = "r1"
 
 
-class Receipts:
+class Receipts(MemoryService):
     """What a memory service says of its erasures, and what it is told."""
 
     def __init__(self) -> None:
+        super().__init__(Asking())
         self.status = "done"
         self.namespace = NAMESPACE
         self.key: str | None = None
@@ -43,10 +46,11 @@ class Receipts:
         self.told.append((receipt, removed))
 
 
-class Feed:
+class Feed(FeedPosition):
     """It ended at 10 when it was asked, and is taken up through that or not."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.identity = "feed"
         self.taken_up = 10
         self.ends = 10
@@ -64,9 +68,7 @@ class Confirmed:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.receipts, self.feed = Receipts(), Feed()
-        self.clock = Confirming(
-            bench.ledger, bench.store, bench.breaker, self.receipts, self.feed, collection=COLLECTION
-        )
+        self.clock = ErasureConfirmer(bench.ledger, bench.guarded, self.receipts, self.feed, collection=COLLECTION)
 
     async def erase(self, *keys: str) -> None:
         await self.bench.tell(*(self.bench.cabinet.erase(key, receipt=RECEIPT) for key in keys))

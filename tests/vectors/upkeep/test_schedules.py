@@ -5,10 +5,8 @@ import pytest
 from hivemem_contracts.errors import RevisionConflict
 from hivemem_runtime.ledger.port import Append
 from hivemem_testing.heads import DictHeads
-from hivemem_vectors.decisions.confirming import confirmed, namespaces_of
-from hivemem_vectors.decisions.scheduling import ABANDONED, claim, get_on, is_due, want
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.entities.sweeps import SWEEP, Sweep
+from hivemem_vectors.upkeep.decisions import ABANDONED, claim, confirmed, get_on, is_due, namespaces_of, want
+from hivemem_vectors.upkeep.entities import REMOVAL, SWEEP, Removal, Sweep
 
 from .cabinet import TENANT
 

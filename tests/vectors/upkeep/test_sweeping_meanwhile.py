@@ -8,10 +8,10 @@ import pytest
 
 from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.decisions.points import names_of
-from hivemem_vectors.decisions.sweeping import Tally
-from hivemem_vectors.endpoints.swept_items import SweptItems
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
+from hivemem_vectors.pipeline.decisions.points import names_of
+from hivemem_vectors.upkeep.decisions import Tally
+from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench
@@ -35,12 +35,10 @@ async def test_points_that_come_to_be_wanted_between_two_looks_stay(bench: Bench
     await bench.check("k1")
 
 
-def patient(bench: Bench, look_seconds: float) -> SweptItems:
-    return SweptItems(
+def patient(bench: Bench, look_seconds: float) -> ItemSweep:
+    return ItemSweep(
         bench.ledger,
-        bench.store,
-        bench.breaker,
-        bench.collections,
+        bench.guarded,
         bench.indexer,
         bench.embedder,
         collection=COLLECTION,
@@ -159,7 +157,7 @@ async def test_sweeps_among_random_writes_take_nothing_away(
     await bench.check_vectors("default", 3)
 
 
-def _something(bench: Bench, key: str, number: int, generator: random.Random) -> list[Told]:
+def _something(bench: Bench, key: str, number: int, generator: random.Random) -> list[ItemVersion]:
     """A change of a memory, and what the feed tells of it."""
     chance, known = generator.random(), place_of(NAMESPACE, key) in bench.cabinet.memories
     if known and chance < 0.2:

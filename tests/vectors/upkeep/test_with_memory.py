@@ -16,6 +16,7 @@ from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Ledger, Write
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_runtime.worker import Worker
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
@@ -23,12 +24,11 @@ from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors import worker as vectors_worker
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.entities.items import ITEM, Item
-from hivemem_vectors.entities.removals import REMOVAL
-from hivemem_vectors.ports import Equal, Filter, Point
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition
+from hivemem_vectors.pipeline.entities import ITEM, Item
+from hivemem_vectors.stores.ports import Equal, Filter, Point
+from hivemem_vectors.upkeep.entities import REMOVAL
 from hivemem_vectors.worker import Model, VectorsSettings
 
 from ..tiny_embedder import TinyEmbedder, row_of
@@ -44,7 +44,7 @@ class Remembering(agent.Agent):
     SERVICE: ClassVar[str] = "memory"
 
 
-class Recalling(agent.Agent):
+class RecallEndpoint(agent.Agent):
     SERVICE: ClassVar[str] = "vectors"
 
 
@@ -101,7 +101,7 @@ class Bot:
         self.fleet = fleet
         self.tenant = f"tenant-{uuid.uuid4().hex[:12]}"
         self.memory = Remembering(fleet.client, fleet.memory, self.tenant)
-        self.vectors = Recalling(fleet.client, fleet.vectors, self.tenant)
+        self.vectors = RecallEndpoint(fleet.client, fleet.vectors, self.tenant)
 
     @property
     def ledger(self) -> Ledger:
@@ -221,7 +221,7 @@ async def test_a_change_that_was_lost_is_made_up_for_by_a_sweep(bot: Bot, monkey
     await bot.fleet.store.delete(COLLECTION, bot.tenant, names_of(place_of(NAMESPACE, "a"), 1, 1))
     found = await sweep(bot, dry_run=False)
     assert found == (2, 0, 0)
-    backlog: Backlog = bot.background("Backlog")
+    backlog: FeedPosition = bot.background("FeedPosition")
     reaches = backlog.reaches_back_to
 
     async def in_an_hour() -> int:

@@ -14,7 +14,7 @@ from nats.aio.subscription import Subscription
 
 from hivemem_contracts.streams import LIVE_PREFIX
 from hivemem_runtime.bus.connection import on_reconnect
-from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.bus.subscriptions import settle, subscribe
 
 Changed = Callable[[str, bytes], None]
 """Given the subject of the change, as the feed has it, and its body."""
@@ -37,7 +37,7 @@ class LiveChanges:
         """What is announced after this returns is heard of."""
         self._subscription = await subscribe(client, self._subject, self._receive)
         self._ignore = on_reconnect(client, self._missed)
-        await client.flush()
+        await settle(client)
 
     async def stop(self) -> None:
         ignore, self._ignore = self._ignore, None

@@ -28,7 +28,7 @@ from hivemem_runtime.bus.admission import Admission, Tenant
 from hivemem_runtime.bus.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.outbox import Outbox
 from hivemem_runtime.bus.replies import Unanswered, error_body, error_headers, sender_in
-from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
+from hivemem_runtime.bus.subscriptions import drain, settle, subscribe_direct
 from hivemem_runtime.bus.wire import frame, header_lines, plain_frame
 from hivemem_runtime.ledger.port import Outcome
 from hivemem_runtime.service import Call, Service
@@ -100,7 +100,7 @@ class Requests:
             subscription = await subscribe_direct(self._client, endpoint.subject, take, queue=endpoint.queue_group)
             self._subscriptions.append(subscription)
         await self._discovery.start()
-        await self._client.flush()
+        await settle(self._client)
 
     async def stop(self, timeout_seconds: float = 10.0) -> None:
         """Take nothing more, and answer what was taken."""

@@ -38,6 +38,16 @@ async def subscribe(
     )
 
 
+async def settle(client: Client) -> None:
+    """Return once the server has every subscription of the client. Raises `nats.errors.Error` where it does not answer.
+
+    The client's own `flush` sends its PING ahead of what still waits in the client's buffer. That has left by the time
+    of the first PONG, so a second round trip is behind it.
+    """
+    await client.flush()
+    await client.flush()
+
+
 def _guarded(receive: Receive) -> Receive:
     """The library ends a subscription if its handler raises any `CancelledError`."""
 
