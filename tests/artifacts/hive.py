@@ -8,12 +8,13 @@ from zlib import crc32
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem_artifacts.endpoints import Endpoints
-from hivemem_artifacts.endpoints.chunks import Holding
-from hivemem_artifacts.endpoints.deleting import Deleting
-from hivemem_artifacts.endpoints.uploading import Uploading
+from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
+from hivemem_artifacts.endpoints.open_uploads import OpenUploads
+from hivemem_artifacts.endpoints.raw_subjects import RawSubjects
+from hivemem_artifacts.endpoints.upload_commits import UploadCommits
+from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.ports import BlobStore
-from hivemem_artifacts.reactions.clock import Clock
+from hivemem_artifacts.reactions.upkeep import Upkeep
 from hivemem_runtime.worker import Worker
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, Refused, Told, connect
@@ -24,20 +25,21 @@ __all__ = ["Agent", "Body", "Inside", "Refused", "Told", "connect", "eventually"
 
 @dataclass(frozen=True)
 class Inside:
-    """What a worker is made of: to look behind it, and to break it."""
+    """The parts of a worker, for tests that look behind it or break it."""
 
-    clock: Clock
-    deleting: Deleting
-    holding: Holding
+    upkeep: Upkeep
+    deleter: ArtifactDeleter
+    open_uploads: OpenUploads
     store: BlobStore
-    uploading: Uploading
+    uploads: Uploads
+    commits: UploadCommits
 
 
 def parts_of(worker: Worker) -> Inside:
     background = worker._parts.background  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
-    endpoints: Any = next(part for part in background if isinstance(part, Endpoints))
-    clock: Any = next(part for part in background if isinstance(part, Clock))
-    return Inside(clock, clock._deleting, clock._holding, clock._store, endpoints._uploading)
+    raw = next(part for part in background if isinstance(part, RawSubjects))
+    upkeep: Any = next(part for part in background if isinstance(part, Upkeep))
+    return Inside(upkeep, upkeep._deleter, upkeep._open_uploads, upkeep._store, raw.uploads, raw.commits)
 
 
 class Agent(agent.Agent):

@@ -16,18 +16,19 @@ from hivemem_artifacts.adapters.filesystem.views import FileView
 from hivemem_artifacts.adapters.objects import ObjectBlobs
 from hivemem_artifacts.adapters.objects.staging import ObjectStaging
 from hivemem_artifacts.adapters.objects.views import ObjectView
-from hivemem_artifacts.endpoints.uploading import Uploading
+from hivemem_artifacts.endpoints.upload_commits import UploadCommits
+from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.worker import WORKER
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.program import main as serve
 
 STORES = (FilesystemBlobs, ObjectBlobs)
 STEPS: dict[str, tuple[tuple[type[Any], str], ...]] = {
-    "begin": ((Uploading, "begin"),),
+    "begin": ((Uploads, "begin"),),
     "open": tuple((store, "open_staging") for store in STORES),
     "append": ((FileStaging, "append"), (ObjectStaging, "append")),
     "seal": ((FileStaging, "seal"), (ObjectStaging, "seal")),
-    "note": ((Uploading, "_note"),),
+    "note": ((UploadCommits, "_commit_reference"),),
     "announce": ((Announcer, "_publish"),),
     "discard": tuple((store, "discard") for store in STORES),
     "view": ((FileView, "add"), (ObjectView, "add")),

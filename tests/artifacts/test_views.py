@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from hivemem_artifacts.entities.places import session_and_name
 from hivemem_artifacts.ports import NAMES_PER_CALL
-from hivemem_artifacts.reactions.views import Views
+from hivemem_artifacts.reactions.views import SessionViews
 
 from .conftest import Deployment
 from .hive import Agent, Body, eventually
@@ -37,7 +38,7 @@ class Shown:
         if self._deployment.settings.blobs == "filesystem":
             return [path.read_bytes() for path in self._deployment.folder.rglob("manifest.json")]
         bucket = objects_of(self._deployment)
-        return [bucket.read(name) for name in bucket.names("manifests/")]
+        return [text for name in bucket.names("manifests/") if (text := bucket.read(name)) is not None]
 
     async def names(self) -> list[str] | None:
         manifest = await self.manifest()
@@ -76,8 +77,16 @@ class Objects:
         found = self.client.list_objects(self.bucket, prefix=prefix, recursive=True)
         return [str(each.object_name) for each in found]
 
-    def read(self, name: str) -> bytes:
-        answer = self.client.get_object(self.bucket, name)
+    def read(self, name: str) -> bytes | None:
+        """Return an object, or None if it was removed after it was listed."""
+        from minio.error import S3Error
+
+        try:
+            answer = self.client.get_object(self.bucket, name)
+        except S3Error as error:
+            if error.code == "NoSuchKey":
+                return None
+            raise
         try:
             return answer.read()
         finally:
@@ -181,9 +190,34 @@ async def test_a_view_that_was_spoiled_comes_out_right_with_the_next_change(bot:
     await eventually(lambda: sorted(shown.files().values()) == [b"1", b"2"], "both are shown")
 
 
+async def test_a_save_reads_the_versions_of_its_own_file_only(
+    bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reads for an update do not grow with the versions of the other files of the session."""
+    views = SessionViews(bot.ledger, deployment.store)
+    for name in ("a", "b", "c"):
+        for n in range(3):
+            await bot.save(name, f"{n}".encode())
+    await views.show_session(bot.tenant, "s1")
+    history = bot.ledger.history
+    read: list[str] = []
+
+    async def counted(entity: Any, tenant: str, id: str, **options: Any) -> Any:
+        if tenant == bot.tenant:
+            read.append(session_and_name(id)[1])
+        return await history(entity, tenant, id, **options)
+
+    monkeypatch.setattr(bot.ledger, "history", counted)
+    await views.show_session(bot.tenant, "s1")
+    assert read == []
+    await bot.save("b", b"new")
+    await views.show_session(bot.tenant, "s1")
+    assert set(read) <= {"b"}
+
+
 async def test_views_of_many_at_once_end_with_the_newest(bot: Agent, deployment: Deployment) -> None:
     """Several workers show the same session at the same time, while it changes."""
-    views = Views(bot.ledger, deployment.store)
+    views = SessionViews(bot.ledger, deployment.store)
     for n in range(5):
         await asyncio.gather(
             bot.save(f"f{n}", b"x"),

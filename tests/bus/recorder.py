@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 
 
 class Recorder:

@@ -3,8 +3,8 @@
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import CLAIMS, FEED_KEY
-from hivemem_runtime.bus.claims import claim
-from hivemem_runtime.bus.fleet_key import SUBJECT, fleet_key
+from hivemem_runtime.bus.feed.claims import claim
+from hivemem_runtime.bus.feed.fleet_key import SUBJECT, fleet_key
 
 from .stored import messages_in
 from .waiting import eventually

@@ -24,13 +24,13 @@ from hivemem_contracts.streams import (
     MESSAGE_ID,
 )
 from hivemem_contracts.subjects import command_subject
-from hivemem_runtime.bus import commands
-from hivemem_runtime.bus.commands import Commands
-from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
+from hivemem_runtime.bus.commands import execution as commands
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
+from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
 from hivemem_runtime.service import Service
 
 from .items import items_service, numbers_of, sqlite_ledger

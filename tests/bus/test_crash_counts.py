@@ -12,11 +12,11 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Internal, error_from_body
 from hivemem_contracts.streams import BEGUN, DEAD, DEAD_ERROR, DEAD_MESSAGE_ID, INGEST
-from hivemem_runtime.bus import crash_counts
-from hivemem_runtime.bus.crash_counts import DEATHS_ALONE, DEATHS_TOGETHER, CrashCounts
+from hivemem_runtime.bus.commands import crash_counts
+from hivemem_runtime.bus.commands.crash_counts import DEATHS_ALONE, DEATHS_TOGETHER, CrashCounts
+from hivemem_runtime.bus.commands.members import Members
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.members import Members
 from hivemem_testing.process import ProcessServer
 
 from .items import numbers_of, sqlite_ledger

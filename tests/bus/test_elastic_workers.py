@@ -14,9 +14,9 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import DEAD
-from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.streams import declare
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.sqlite.ledger import SqliteLedger
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_nats
@@ -54,8 +54,8 @@ class Worker:
     async def freeze(self, seconds: float) -> None:
         """For longer than its pins and its membership last, while the others take over."""
         self.process.send_signal(signal.SIGSTOP)
-        thaw_at = now() + seconds
-        await eventually(lambda: now() >= thaw_at, "it was frozen for that long")
+        thaw_at = elapsed_seconds() + seconds
+        await eventually(lambda: elapsed_seconds() >= thaw_at, "it was frozen for that long")
         self.process.send_signal(signal.SIGCONT)
 
     def clean_up(self) -> None:

@@ -7,9 +7,9 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import MEMBERS
-from hivemem_runtime.bus import members as module
-from hivemem_runtime.bus import partitions as partitions_module
-from hivemem_runtime.bus.members import Members
+from hivemem_runtime.bus.commands import members as module
+from hivemem_runtime.bus.commands import partitions as partitions_module
+from hivemem_runtime.bus.commands.members import Members
 from hivemem_runtime.bus.wire import send
 
 from .stored import command, publish

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.live import LiveChanges
+from hivemem_runtime.bus.feed.live import LiveChanges
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_testing.servers import packaged_nats
 

@@ -8,13 +8,13 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import CODE_HEADER
 from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT, INGEST
-from hivemem_runtime.bus.commands import Commands
-from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
+from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.raw_nats import HEADER_BLOCKS, RawNats
 

@@ -8,12 +8,12 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import INGEST
+from hivemem_runtime.bus.commands.members import Members
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.members import Members
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
 from hivemem_runtime.bus.streams import COMMAND_BYTES
 from hivemem_testing.process import ProcessServer
 
@@ -272,7 +272,7 @@ async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, o
 async def test_a_partition_that_stands_still_is_trouble_and_no_more_once_it_moves(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hivemem_runtime.bus.progress.STALL_SECONDS", 1.0)
+    monkeypatch.setattr("hivemem_runtime.bus.commands.progress.STALL_SECONDS", 1.0)
     recorder = Recorder()
     recorder.refuse = {1}
     partitions = serve(client, recorder)

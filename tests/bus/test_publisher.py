@@ -9,9 +9,16 @@ from nats.aio.client import Client
 from hivemem_contracts.streams import CHANGES
 from hivemem_contracts.subjects import Address
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.feed_places import FeedDoubtful
+from hivemem_runtime.bus.feed.publisher import (
+    SIDE_BY_SIDE,
+    Outgoing,
+    Publisher,
+    PublishFailed,
+    Signer,
+    encode_announcement,
+)
+from hivemem_runtime.bus.feed.subject_places import FeedDoubtful
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import SIDE_BY_SIDE, Outgoing, Publisher, PublishFailed, Signer, encode_announcement
 from hivemem_runtime.bus.streams import declare
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 from hivemem_testing.process import ProcessServer

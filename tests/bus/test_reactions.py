@@ -9,12 +9,14 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import CODE_HEADER, NotFound, Unavailable
 from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT, FEED_EPOCH, SIGNATURE
-from hivemem_runtime.bus import feed_pull, reacting, reactions
-from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
-from hivemem_runtime.bus.fleet_key import fleet_key, signature
+from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
+from hivemem_runtime.bus.feed import pull as feed_pull
+from hivemem_runtime.bus.feed.fleet_key import fleet_key, signature
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.reactions import consumers as reactions
+from hivemem_runtime.bus.reactions import runner as reacting
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_testing.process import ProcessServer
 
 from .recorder import Recorder, Workers

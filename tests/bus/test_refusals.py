@@ -9,10 +9,10 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, RevisionConflict, Unavailable
 from hivemem_contracts.streams import DEAD, INGEST
-from hivemem_runtime.bus.commands import Commands
-from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.dead_letters import DeadLetters
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.service import Call, Service
 
 from .items import AddNumber, items_service

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import structlog
 
-from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.members import Members
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.members import Members
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
+from hivemem_runtime.bus.dead_letters import DeadLetters
 
 from .conftest import SETTINGS
 from .items import items_service, sqlite_ledger

@@ -19,7 +19,7 @@ from hivemem_embedded.command import up
 from hivemem_runtime.bus.streams import StreamSettings
 from hivemem_runtime.program import installed_workers
 from hivemem_runtime.settings import PREFIX
-from hivemem_sessions.decisions.standing import TRANSITIONS
+from hivemem_sessions.decisions.preconditions import TRANSITIONS
 
 from .markdown import ROOT, broken, codes, links, name_of, pages, rows
 

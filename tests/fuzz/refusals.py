@@ -6,7 +6,7 @@ from typing import ParamSpec
 import orjson
 
 from hivemem_contracts.errors import HiveError, InvalidRequest, TooLarge
-from hivemem_runtime.bus.replies import ERROR_BYTES, error_body, error_headers
+from hivemem_runtime.bus.requests.replies import ERROR_BYTES, error_body, error_headers
 
 P = ParamSpec("P")
 

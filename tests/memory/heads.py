@@ -3,9 +3,9 @@
 from typing import Any
 
 from hivemem_contracts.memory.requests import DeleteMemory, PatchMemory, PutMemory, RestoreMemory
-from hivemem_memory.decisions.erasing import Order, begin_erasure
-from hivemem_memory.decisions.restoring import restore_memory
-from hivemem_memory.decisions.writing import delete_memory, patch_memory, put_memory
+from hivemem_memory.decisions.erasures import ErasureOrder, begin_erasure
+from hivemem_memory.decisions.restores import restore_memory
+from hivemem_memory.decisions.writes import delete_memory, patch_memory, put_memory
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Head, Record
@@ -68,7 +68,7 @@ class DictHeads(heads.DictHeads):
 
     def fence(self, key: str | None = "k", at: int | None = None) -> None:
         """As the order to erase a memory, or the whole namespace, does it."""
-        order = Order((NAMESPACE,), key, "bot", f"e{self.at}", at)
+        order = ErasureOrder((NAMESPACE,), key, "bot", f"e{self.at}", at)
         self.apply(begin_erasure(self, f"receipt-{self.at}", order, self.now))
 
     def _kept(self, key: str, record: MemoryRecord, agent: str) -> MemoryRecord:

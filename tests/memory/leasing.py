@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from hivemem_memory.endpoints.waiting import Waiting
+from hivemem_memory.endpoints.lease_queues import LeaseQueues
 from hivemem_memory.entities.leases import LEASE, Lease
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.worker import Parts, Worker
@@ -60,5 +60,5 @@ def parts_of(worker: Worker) -> Parts:
     return worker._parts  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants them
 
 
-def waiting_in(worker: Worker) -> Waiting:
-    return next(part for part in parts_of(worker).background if isinstance(part, Waiting))
+def waiting_in(worker: Worker) -> LeaseQueues:
+    return next(part for part in parts_of(worker).background if isinstance(part, LeaseQueues))

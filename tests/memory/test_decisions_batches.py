@@ -6,8 +6,8 @@ import pytest
 
 from hivemem_contracts.errors import IdempotencyConflict, RevisionConflict, Unavailable
 from hivemem_contracts.memory.requests import PutMemories, PutMemory
-from hivemem_memory.decisions.batches import Batch, Done, Parts, Staged
-from hivemem_memory.decisions.writing import put_memory
+from hivemem_memory.decisions.batches import Batch, BatchResult, PartResult, StagedMemories
+from hivemem_memory.decisions.writes import put_memory
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
@@ -25,7 +25,7 @@ def batch_of(*puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
     digest = body_digest(PutMemories(puts=list(puts)))
     places = [place_of(each.namespace, each.key) for each in puts]
 
-    def do_part(staged: Staged, number: int) -> Done:
+    def do_part(staged: StagedMemories, number: int) -> PartResult:
         place = places[number]
         head = staged.head(place)
         record = put_memory(staged.heads, head, puts[number], agent, None, staged.now)
@@ -34,12 +34,12 @@ def batch_of(*puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
     return Batch(RequestId(id, digest), agent, places, do_part)
 
 
-def decided(batch: Batch, heads: DictHeads) -> tuple[Decision, Parts]:
+def decided(batch: Batch, heads: DictHeads) -> tuple[Decision, BatchResult]:
     decision = batch.decide(heads, heads.now)
     return decision.appends, decision.answer
 
 
-def done(heads: DictHeads, *puts: PutMemory, id: str = "r", agent: str = "bot") -> Parts:
+def done(heads: DictHeads, *puts: PutMemory, id: str = "r", agent: str = "bot") -> BatchResult:
     appends, parts = decided(batch_of(*puts, id=id, agent=agent), heads)
     heads.apply(appends, agent)
     return parts
@@ -139,7 +139,7 @@ def test_an_id_that_had_other_parts_is_refused() -> None:
 
 
 def test_what_may_pass_refuses_the_whole() -> None:
-    def fail(staged: Staged, number: int) -> Done:
+    def fail(staged: StagedMemories, number: int) -> PartResult:
         raise Unavailable("later", retry_after_ms=1)
 
     with pytest.raises(Unavailable):
@@ -147,7 +147,7 @@ def test_what_may_pass_refuses_the_whole() -> None:
 
 
 def test_a_part_that_writes_nothing_is_done_too() -> None:
-    def nothing(staged: Staged, number: int) -> Done:
+    def nothing(staged: StagedMemories, number: int) -> PartResult:
         return ["unchanged"]
 
     heads = DictHeads()

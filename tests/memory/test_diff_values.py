@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemem_memory.endpoints.differences import ABSENT, bounded_differences, differences
+from hivemem_memory.endpoints.json_diff import ABSENT, bounded_differences, differences
 
 NAMES = st.sampled_from(["a", "b", "", "~", "/", "~1", "a/b", "0", "1", "ü"])
 SCALARS = st.one_of(

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_time
-from hivemem_memory.endpoints.forking import SLICE_ITEMS
+from hivemem_memory.endpoints.forks import SLICE_ITEMS
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write

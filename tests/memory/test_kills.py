@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hivemem_memory.endpoints import erasing
+from hivemem_memory.endpoints import erasures
 from hivemem_memory.entities.memories import receipt_id
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.worker import Worker
@@ -70,7 +70,7 @@ def victim(settings: dict[str, Any], tmp_path: Path) -> Iterator[ProcessServer]:
 @pytest.fixture
 async def heir(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
     """The one that finishes, once it is started."""
-    monkeypatch.setattr(erasing, "ABANDONED_MICROSECONDS", 300_000)
+    monkeypatch.setattr(erasures, "ABANDONED_MICROSECONDS", 300_000)
     worker = build(MemorySettings(**settings))
     yield worker
     await worker.stop()

@@ -1,6 +1,6 @@
 """What may be under way: bounded, shared between tenants, and begun by turns."""
 
-from hivemem_runtime.bus.admission import Admission, Shares, Tenant
+from hivemem_runtime.bus.requests.admission import Admission, Shares, Tenant
 
 
 def admission(requests: int = 1_000, held: int = 1_000_000, working: int = 1_000_000) -> Admission[str]:

@@ -10,10 +10,10 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.bus import announcer as module
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed import announcer as module
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.feed.publisher import encode_announcement
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import encode_announcement
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer

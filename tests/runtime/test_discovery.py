@@ -11,9 +11,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.micro.service import ServiceInfo, ServicePing, ServiceStats
 
-from hivemem_runtime.bus import discovery
-from hivemem_runtime.bus.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.requests import discovery
+from hivemem_runtime.bus.requests.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.subscriptions import subscribe
 
 from .things import eventually

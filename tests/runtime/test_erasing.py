@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import RevisionConflict, Unavailable
 from hivemem_runtime import erasing
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.erasing import erase_announced
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.sqlite import SqliteLedger

@@ -12,8 +12,8 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import FEED_EPOCH
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.feed_keeper import FeedKeeper, StreamState
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.feed.stream_keeper import FeedKeeper, StreamState
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.streams import MEBIBYTE, StreamSettings
 from hivemem_runtime.ledger.feed_mark import FeedMark
@@ -295,7 +295,7 @@ async def test_a_feed_is_read_through_by_another_worker_where_the_first_one_ende
 ) -> None:
     first, second, third = (FeedKeeper(client, StreamSettings()) for _ in range(3))
     assert [await keeper.claims_scrub() for keeper in (first, first, second)] == [True, False, False]
-    monkeypatch.setattr("hivemem_runtime.bus.feed_keeper.SCRUB_SECONDS", 0.0)
+    monkeypatch.setattr("hivemem_runtime.bus.feed.stream_keeper.SCRUB_SECONDS", 0.0)
     assert await second.claims_scrub()
     await second.scrubbed()
     assert [await keeper.claims_scrub() for keeper in (first, second, third)] == [False, False, False]

@@ -7,10 +7,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from hivemem_contracts.subjects import Sender, inbox_prefix
-from hivemem_runtime.bus.asking import request_as
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.jetstream import ask as jetstream_ask
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests.intake import Requests
+from hivemem_runtime.bus.requests.outgoing import request_as
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.policy import Policy
 from hivemem_testing.process import ProcessServer

@@ -9,9 +9,9 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from hivemem_runtime.bus import outbox
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests import outbox
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer

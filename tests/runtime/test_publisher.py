@@ -9,10 +9,10 @@ from nats.aio.client import Client
 
 from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.bus import publisher as module
-from hivemem_runtime.bus.feed_places import version_of
+from hivemem_runtime.bus.feed import publisher as module
+from hivemem_runtime.bus.feed.publisher import Outgoing, Publisher, PublishFailed, Signer, encode_announcement
+from hivemem_runtime.bus.feed.subject_places import version_of
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, Signer, encode_announcement
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 from hivemem_testing.process import ProcessServer

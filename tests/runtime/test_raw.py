@@ -13,7 +13,7 @@ from hivemem_contracts.artifacts.operations import GET
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.raw import Answering, RawAnswer, RawRequest, RawSubject
+from hivemem_runtime.bus.requests.raw_subjects import Answering, RawAnswer, RawRequest, RawSubject
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.policy import Policy
 from hivemem_testing.contract import Server

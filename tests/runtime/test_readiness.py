@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.operations import ServiceContract
 from hivemem_runtime import worker as module
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.service import Service
 from hivemem_runtime.worker import Parts, Worker
 from hivemem_sessions.worker import build

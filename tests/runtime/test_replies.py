@@ -5,7 +5,7 @@ import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.subjects import Sender, inbox_prefix
-from hivemem_runtime.bus.replies import ERROR_BYTES, Unanswered, error_body, error_headers, inbox_of
+from hivemem_runtime.bus.requests.replies import ERROR_BYTES, Unanswered, error_body, error_headers, inbox_of
 from hivemem_runtime.policy import Policy
 
 BOT = Sender("acme", "bot")

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Service
 from hivemem_testing.process import ProcessServer

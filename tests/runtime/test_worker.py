@@ -16,9 +16,9 @@ from hivemem_contracts.operations import ServiceContract
 from hivemem_contracts.sessions.operations import SESSIONS
 from hivemem_runtime import worker as module
 from hivemem_runtime.background import Background
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.commands.partitions import Partitions
 from hivemem_runtime.bus.connection import ServerTooOld, connect
-from hivemem_runtime.bus.partitions import Partitions
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError

@@ -7,7 +7,7 @@ import pytest
 
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_sessions.entities import SESSION
-from hivemem_sessions.reactions import archiving
+from hivemem_sessions.reactions import cold_storage
 
 from .conftest import ARCHIVE_AFTER_EVENTS
 from .hive import Agent, Body, eventually
@@ -68,7 +68,7 @@ async def test_old_events_move_by_themselves_and_read_the_same(bot: Agent, monke
 
     monkeypatch.setattr(ledger, "freeze", noted)
     await bot.create("s1")
-    last = archiving.STEP * 2
+    last = cold_storage.STEP * 2
     await fill(bot, count=last - 1)
     await bot.announced()
     await bot.append("s1", event_id=f"e{last}")
@@ -87,7 +87,7 @@ async def test_frozen_history_reads_as_it_did_before(bot: Agent) -> None:
     before = await everything(bot, "s1")
     await bot.announced()
     ledger = bot.ledger
-    await archiving.freeze_through(ledger, bot.tenant, "s1", 433)
+    await cold_storage.freeze_through(ledger, bot.tenant, "s1", 433)
     assert await everything(bot, "s1") == before
     assert await hot(bot) > 0
     assert await everything(bot, "s1") == before

@@ -1,4 +1,4 @@
-"""`python -m hivemem_artifacts`: one artifacts worker, set by its environment."""
+"""Run one artifacts worker: `python -m hivemem_artifacts`, configured by its environment."""
 
 import sys
 

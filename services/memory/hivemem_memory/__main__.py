@@ -1,4 +1,4 @@
-"""`python -m hivemem_memory`: one memory worker, set by its environment."""
+"""Run one memory worker: `python -m hivemem_memory`, configured by its environment."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`python -m hivemem_sessions`: one sessions worker, set by its environment."""
+"""Run one sessions worker: `python -m hivemem_sessions`, configured by its environment."""
 
 import sys
 

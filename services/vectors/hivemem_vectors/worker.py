@@ -10,8 +10,8 @@ from pydantic import Field, SecretStr, field_validator
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS
 from hivemem_contracts.vectors.operations import VECTORS
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.program import WorkerKind

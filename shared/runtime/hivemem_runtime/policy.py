@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hivemem_contracts.subjects import Sender
-from hivemem_runtime.bus.replies import IMPORTED, PLAIN_INBOX, inbox_of, own_inbox
+from hivemem_runtime.bus.requests.replies import IMPORTED, PLAIN_INBOX, inbox_of, own_inbox
 
 if TYPE_CHECKING:
     from hivemem_runtime.service import Call

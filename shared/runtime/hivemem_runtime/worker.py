@@ -17,19 +17,19 @@ from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime import logs, loop
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus import connection
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.stray_commands import StrayCommands
 from hivemem_runtime.bus.connection import ServerTooOld
-from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.delivery import ignored
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.bus.jetstream import JetStreamRefused
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.reacting import Reaction
-from hivemem_runtime.bus.reactions import Reactions
-from hivemem_runtime.bus.requests import Requests
-from hivemem_runtime.bus.stray_commands import StrayCommands
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.bus.streams import StreamConflict, declare
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.distribution import version_of
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
@@ -247,7 +247,7 @@ class Worker:
     def _check(self) -> asyncio.Task[None]:
         """One at a time: a store that hangs is not asked again before it answers."""
         if self._checking is None or self._checking.done():
-            self._checked_at = now()
+            self._checked_at = elapsed_seconds()
             self._checking = asyncio.create_task(self._check_store(), name=f"hivemem-{self.name}-check")
         return self._checking
 
@@ -262,7 +262,7 @@ class Worker:
             self._store_trouble = None
 
     def _trouble_of_store(self) -> str | None:
-        waited = now() - self._checked_at
+        waited = elapsed_seconds() - self._checked_at
         if self._checking is not None and not self._checking.done() and waited >= OVERDUE_SHARE * PROBE_SECONDS:
             return f"a write has not been answered for {waited:.0f} s"
         return self._store_trouble
@@ -307,12 +307,12 @@ async def start_with_patience(worker: Worker, stopped: asyncio.Event, patience_s
 
     Raises what still fails when the patience is over."""
     attempt = 0
-    deadline = now() + patience_seconds
+    deadline = elapsed_seconds() + patience_seconds
     while not stopped.is_set():
         try:
             await worker.start()
         except HiveError as error:
-            if not error.retryable or now() >= deadline:
+            if not error.retryable or elapsed_seconds() >= deadline:
                 raise
             wait = START_RETRY_SECONDS[min(attempt, len(START_RETRY_SECONDS) - 1)]
             attempt += 1

@@ -129,7 +129,7 @@ async def test_wrong_keys_are_unavailable_and_said(server: ProcessServer, access
     async def said() -> bool:
         with pytest.raises(Unavailable) as refused:
             await store.check()
-        return "as it is set up" in refused.value.detail
+        return "refuses the configured access" in refused.value.detail
 
     # A server that has just started may not have read its keys yet, and says that instead.
     await eventually(said, "the keys are refused")

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
-from hivemem_artifacts.adapters.filesystem.puts import GROUP, LANES
+from hivemem_artifacts.adapters.filesystem.put_queue import GROUP, LANES
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.errors import Unavailable
 

@@ -6,11 +6,11 @@ and it then happens to workers that were only held up.
 
 import runpy
 
-from hivemem_memory.endpoints import erasing
+from hivemem_memory.endpoints import erasures
 
 PATIENCE = "ABANDONED_MICROSECONDS"
 PATIENCE_MICROSECONDS = 1_000_000
 
 if __name__ == "__main__":
-    setattr(erasing, PATIENCE, PATIENCE_MICROSECONDS)
+    setattr(erasures, PATIENCE, PATIENCE_MICROSECONDS)
     runpy.run_module("hivemem_memory", run_name="__main__", alter_sys=True)

@@ -5,7 +5,7 @@ from nats.aio.client import Client
 from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.streams import FEED_ID, SIGNATURE
 from hivemem_contracts.subjects import Address, change_subject
-from hivemem_runtime.bus.fleet_key import fleet_key, signature
+from hivemem_runtime.bus.feed.fleet_key import fleet_key, signature
 
 LEDGER = "tests"
 

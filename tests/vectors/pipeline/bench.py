@@ -11,7 +11,7 @@ import numpy as np
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_microseconds, time_from_microseconds
-from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger

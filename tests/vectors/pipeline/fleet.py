@@ -12,9 +12,9 @@ from nats.aio.client import Client
 from hivemem_contracts.sessions.models import Session
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.asking import Asking
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_runtime.bus.asking import Asking
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_vectors.pipeline.decisions.changes import version_of_change
 from hivemem_vectors.pipeline.endpoints.peers import SessionService
 from hivemem_vectors.pipeline.reactions import SessionFollower, memories_reaction

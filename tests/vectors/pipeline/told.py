@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hivemem_contracts.changes import Change
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 
 
 def received(change: Change) -> ReceivedChange:

@@ -10,8 +10,8 @@ from nats.aio.client import Client
 
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server

@@ -14,8 +14,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.tokens import estimated_tokens

@@ -15,10 +15,10 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.publisher import Publisher
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.feed.publisher import Publisher
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger

@@ -13,9 +13,9 @@ from nats.aio.client import Client
 from hivemem_contracts.changes import Change
 from hivemem_contracts.streams import CHANGES
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write

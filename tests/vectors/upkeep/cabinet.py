@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import covers, format_microseconds
-from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.places import namespace_and_key, place_of
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, Name

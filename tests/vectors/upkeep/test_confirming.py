@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.bus.asking import Asking
-from hivemem_runtime.bus.feed_reading import FeedState
+from hivemem_runtime.bus.feed.reading import FeedState
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_vectors.pipeline.decisions.points import names_of, point_name

@@ -1,4 +1,4 @@
-"""The deletion of a file: how far it has got with letting go of the bytes of its versions."""
+"""Deletions of artifacts, with their progress in releasing bytes."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,10 +8,11 @@ from hivemem_runtime.ledger.entity import Index, record_entity
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Head and record alike; its id is that of the artifact. While it is running nothing is saved under the name.
+    """A deletion. Head and record have the same shape; the id is the artifact's. While it is running, nothing can be
+    saved under the name.
 
-    All versions through `through` go; those through `released` have let go of their bytes. `actor` and `cause` are
-    those of the erasure at its end, so that whoever finishes it does the same.
+    All versions through `through` are deleted; those through `released` have released their bytes. `actor` and `cause`
+    belong to the final erasure, so that any worker finishes it in the same way.
     """
 
     through: int

@@ -1,4 +1,4 @@
-"""An upload: what was said at its beginning, who takes its chunks, what became of it."""
+"""Uploads: the request that began it, the worker that holds it, and its result."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -10,8 +10,8 @@ UploadState = Literal["open", "committed", "aborted"]
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Head and record alike. `member` is the worker that has the bytes in hand. Once it is committed, `version` is that
-    of the artifact which it became; what has ended is kept until `expires_at`, for whoever asks again."""
+    """An upload. Head and record have the same shape. `member` is the worker that holds it. Once it is committed,
+    `version` is that of its artifact. An ended upload is kept until `expires_at` for retries."""
 
     session_id: str
     name: str

@@ -1,21 +1,20 @@
-"""What becomes of a session's files when the session is deleted."""
+"""The reaction to a deleted session: its artifacts are deleted and its uploads aborted."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_artifacts.decisions.uploading import abort_upload
-from hivemem_artifacts.endpoints.chunks import Holding
-from hivemem_artifacts.endpoints.deleting import Deleting
+from hivemem_artifacts.decisions.uploads import abort_upload
+from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
+from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_artifacts.entities.artifacts import ARTIFACT
 from hivemem_artifacts.entities.places import within
 from hivemem_artifacts.entities.uploads import UPLOAD
-from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Ledger, system_write
 
@@ -24,12 +23,12 @@ AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class SessionFiles:
-    """Deletes what a deleted session had, in the name of who deleted it. What came later belongs to who came later."""
+    """Deletes the artifacts of a deleted session, as the actor of its deletion. Later artifacts belong to a new
+    session with the same id."""
 
     ledger: Ledger
-    store: BlobStore
-    deleting: Deleting
-    holding: Holding
+    deleter: ArtifactDeleter
+    open_uploads: OpenUploads
 
     async def follow(self, changes: Sequence[ReceivedChange]) -> None:
         for received in changes:
@@ -47,8 +46,8 @@ class SessionFiles:
             )
         ):
             for head in heads:
-                with suppress(NotFound):  # somebody else has deleted it meanwhile
-                    await self.deleting.delete_for(
+                with suppress(NotFound):  # another worker has deleted it
+                    await self.deleter.delete_for(
                         change.tenant, head.id, actor=change.actor, cause=cause, saved_until=until
                     )
 
@@ -64,7 +63,7 @@ class SessionFiles:
                     await self._abort_upload(change, head.id)
 
     async def _abort_upload(self, change: Change, upload_id: str) -> None:
-        kept_until = self.holding.deadline()
+        kept_until = self.open_uploads.deadline()
         await self.ledger.commit(
             system_write(
                 change.tenant,
@@ -75,5 +74,4 @@ class SessionFiles:
                 cause=change.cause,
             )
         )
-        await self.holding.let_go(upload_id)
-        await self.store.discard(upload_id)
+        await self.open_uploads.discard(upload_id)

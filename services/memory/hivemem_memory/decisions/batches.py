@@ -1,7 +1,8 @@
-"""One request of many parts as one decision: each part is done or refused on its own, and sees those before it.
+"""A request of many parts as one decision. Each part succeeds or is refused on its own, and sees the writes of earlier
+parts.
 
-What became of the parts is kept as the request's answer, together with what they wrote. The same request again does
-the parts that are not done yet, and those alone: nothing is done twice, and what was refused may succeed later.
+The results of successful parts are stored as the request's answer, in the same commit. A retry carries out only the
+parts without a result, so nothing is done twice and a refused part may succeed.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +17,8 @@ from hivemem_runtime.ledger.identities import idempotency_conflict
 from hivemem_runtime.ledger.port import Append, Decided, Head, Heads, Reads, RequestId, value_of
 
 
-class Staged:
-    """The memories as the next part finds them, and what is appended so far."""
+class StagedMemories:
+    """The memories as the next part sees them, and the records to append so far."""
 
     __slots__ = ("_agent", "_staged", "appends", "heads", "now")
 
@@ -38,23 +39,23 @@ class Staged:
         return Head(place, version + 1, at, evolve_memory(value, record, stamp))
 
     def append(self, place: str, head: Head[MemoryHead] | None, record: MemoryRecord) -> int:
-        """On top of the head that was found; answers the version that it becomes."""
+        """Append a record to a memory, and return the memory's new version."""
         self._staged[place] = (head, record)
         self.appends.append(Append(MEMORY, place, record))
         return 1 if head is None else head.version + 1
 
 
-Done = list[Any]
-"""What is kept of a part that was done, as plain JSON."""
+PartResult = list[Any]
+"""The stored result of a successful part, as plain JSON."""
 
-DoPart = Callable[[Staged, int], Done]
-"""Does the part of a number: appends what it writes and answers what is kept of it, or raises what refuses it."""
+DoPart = Callable[[StagedMemories, int], PartResult]
+"""Carry out one part, by its number: append its records and return its result, or raise its refusal."""
 
 
-class Parts(NamedTuple):
-    """What became of each part of a request, and which of them an earlier copy of the request had done already."""
+class BatchResult(NamedTuple):
+    """The result of each part, and whether an earlier attempt of the request produced it."""
 
-    results: list[Done | HiveError]
+    results: list[PartResult | HiveError]
     repeated: list[bool]
 
     @property
@@ -65,8 +66,8 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A request's parts as one decision, which answers with `Parts`. `places` are those that the parts write to, in
-    their order; `reads` are further keys that the decision asks for."""
+    """The parts of a request as one decision, which answers with `BatchResult`. `places` holds the memory that each
+    part writes; `more_reads` are further keys that the decision reads."""
 
     request_id: RequestId
     agent: str
@@ -76,14 +77,14 @@ class Batch:
 
     @property
     def reads(self) -> Reads:
-        """All heads that the decision asks for, so that they can be read together."""
+        """The keys that the decision reads, for one read of all heads."""
         return [*((MEMORY, place) for place in self.places), *self.more_reads]
 
     def decide(self, heads: Heads, now: int) -> Decided:
         known = self._known(heads)
-        staged = Staged(heads, self.agent, now)
+        staged = StagedMemories(heads, self.agent, now)
         results = [self._try_part(staged, number) if done is None else done for number, done in enumerate(known)]
-        parts = Parts(results, [done is not None for done in known])
+        parts = BatchResult(results, [done is not None for done in known])
         if not any(
             before is None and not isinstance(result, HiveError) for before, result in zip(known, results, strict=True)
         ):
@@ -97,18 +98,18 @@ class Batch:
         digest = self.request_id.digest
         return None if digest is None else digest.hex()
 
-    def _known(self, heads: Heads) -> list[Done | None]:
-        """What an earlier copy of the request has done of each part; None where it has not."""
+    def _known(self, heads: Heads) -> list[PartResult | None]:
+        """Return the stored result of each part, or None for a part without one."""
         answer = value_of(heads(ANSWER, self.request_id.name))
         if answer is None:
             return [None] * len(self.places)
-        done: list[Done | None] = answer.reply["done"]
-        # An answer of an older release has no digest.
+        done: list[PartResult | None] = answer.reply["done"]
+        # The answer of an older release has no digest.
         if answer.reply.get("digest") not in (None, self._digest) or len(done) != len(self.places):
             raise idempotency_conflict()
         return done
 
-    def _try_part(self, staged: Staged, number: int) -> Done | HiveError:
+    def _try_part(self, staged: StagedMemories, number: int) -> PartResult | HiveError:
         try:
             return self.do_part(staged, number)
         except HiveError as error:

@@ -1,4 +1,4 @@
-"""What an operation of many parts answered, kept for as long as its request may come again."""
+"""Answers of batches and forks, kept as long as a retry may come."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +8,7 @@ from hivemem_runtime.ledger.entity import Index, record_entity
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Head and record alike; its id is the request's."""
+    """The stored answer of a request. Head and record have the same shape; the id is the request's idempotency key."""
 
     reply: dict[str, Any]
     at: int

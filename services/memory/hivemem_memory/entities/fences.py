@@ -1,4 +1,4 @@
-"""Until when what is erased was written: what waits in the stream since before may not bring any of it back."""
+"""Fences of erasures: a write published before a fence may not bring erased data back."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,8 @@ from hivemem_runtime.ledger.entity import record_entity
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Head and record alike; its id is the place of the memory, or of the namespace with all below it."""
+    """The fence of one place. Head and record have the same shape; the id is the place of a memory or of a
+    namespace."""
 
     at: int
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, cast
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_runtime.bus.reacting import BATCHES_OUT, Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import BATCHES_OUT, Reaction, ReceivedChange
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_runtime.turns import in_turns

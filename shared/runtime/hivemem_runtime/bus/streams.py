@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.streams import BEGUN, CHANGES, CLAIMS, DEAD, FEED_EPOCH, FEED_KEY, INGEST, LIVE_PREFIX, MEMBERS
-from hivemem_runtime.bus.claims import KINDS
-from hivemem_runtime.bus.fleet_key import SUBJECT as KEY_SUBJECT
-from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
+from hivemem_runtime.bus.feed.claims import KINDS
+from hivemem_runtime.bus.feed.fleet_key import SUBJECT as KEY_SUBJECT
+from hivemem_runtime.bus.feed.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
 
 log = structlog.get_logger("hivemem.bus")

@@ -13,9 +13,9 @@ from hivemem_contracts.sessions import requests as session_requests
 from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_contracts.vectors.operations import NAME
 from hivemem_runtime.background import Background
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedReading, FeedState
+from hivemem_runtime.bus.feed.reading import FeedReading, FeedState
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.clock import now_microseconds
 
 MEMORIES: Final = f"{NAME}-memories"

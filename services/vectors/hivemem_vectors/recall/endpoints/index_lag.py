@@ -12,7 +12,7 @@ from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.subjects import encode_token, namespace_tokens
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed_reading import FeedReading, FeedState, StoredChange
+from hivemem_runtime.bus.feed.reading import FeedReading, FeedState, StoredChange
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, place_of

@@ -9,8 +9,8 @@ from hivemem_contracts.errors import Overloaded
 from hivemem_contracts.limits import RECALL_WAIT_DEFAULT_MS
 from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.background import Background
-from hivemem_runtime.bus.admission import Shares
 from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.bus.requests.admission import Shares
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService

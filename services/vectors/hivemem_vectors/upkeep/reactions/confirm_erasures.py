@@ -8,7 +8,7 @@ import structlog
 
 from hivemem_runtime.background import Timer, for_each_tenant
 from hivemem_runtime.bounded import BoundedDict
-from hivemem_runtime.bus.feed_reading import FeedState
+from hivemem_runtime.bus.feed.reading import FeedState
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_vectors.pipeline.decisions.points import parsed
