@@ -1,6 +1,6 @@
-"""The real worker on a real bus: on each pair of stores one for all tests, each of which has a tenant of its own.
+"""The real worker on a real bus, once per pair of stores; every test has a tenant of its own.
 
-Every test runs on files with SQLite and on MinIO with MongoDB; those of `test_every_pair.py` on the other pairs too.
+Every test runs on files with SQLite and on MinIO with MongoDB. `test_every_pair.py` also runs on the other pairs.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ LARGEST: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Deployment:
-    """A worker that runs, and a connection beside it."""
+    """A running worker, and a connection to its bus."""
 
     pair: str
     settings: ArtifactsSettings
@@ -46,7 +46,7 @@ class Deployment:
 
     @property
     def folder(self) -> Path:
-        """Where its files are, on the filesystem."""
+        """The folder of its files, on the filesystem."""
         return self.settings.data
 
 
@@ -105,7 +105,7 @@ async def deployment(pair: str, stores: dict[str, Any], nats_server: Server) -> 
 
 @pytest.fixture
 def bot(deployment: Deployment) -> Agent:
-    """An agent of a tenant that nobody else has."""
+    """An agent of a new tenant."""
     return deployment.agent()
 
 

@@ -25,7 +25,7 @@ __all__ = ["Agent", "Body", "Inside", "Refused", "Told", "connect", "eventually"
 
 @dataclass(frozen=True)
 class Inside:
-    """The parts of a worker, for tests that look behind it or break it."""
+    """The parts of a worker, for tests that inspect or break it."""
 
     upkeep: Upkeep
     deleter: ArtifactDeleter
@@ -43,7 +43,7 @@ def parts_of(worker: Worker) -> Inside:
 
 
 class Agent(agent.Agent):
-    """One agent of a tenant of its own. Without a session, `s1` is meant."""
+    """One agent of a tenant of its own. The default session is `s1`."""
 
     SERVICE: ClassVar[str] = "artifacts"
 
@@ -52,7 +52,7 @@ class Agent(agent.Agent):
         return await self.ask("save", body, id=id, **fields)
 
     async def content(self, name: str, /, **fields: Any) -> bytes:
-        """What `get` answers in itself."""
+        """Return the bytes that `get` answers inline."""
         found = await self.ask("get", {"session_id": "s1", "name": name}, **fields)
         return b64decode(found["data_base64"])
 
@@ -65,7 +65,7 @@ class Agent(agent.Agent):
     async def chunk(
         self, upload: Body, index: int, data: bytes, *, crc: bool = True, headers: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """The headers of the answer. Raises `Refused`."""
+        """Send a chunk and return the headers of the answer. Raises `Refused`."""
         own = {"Hive-Chunk": str(index), **({"Hive-Chunk-Crc32": f"{crc32(data):08x}"} if crc else {})}
         return headers_of(await self.raw(upload["chunk_subject"], data, {**own, **(headers or {})}))
 
@@ -78,7 +78,7 @@ class Agent(agent.Agent):
         return message.data
 
     async def pages(self, operation: str, /, **fields: Any) -> list[Body]:
-        """All items of an operation that answers them page by page."""
+        """Return all items of a paged operation."""
         found: list[Body] = []
         cursor: str | None = None
         while True:

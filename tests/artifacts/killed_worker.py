@@ -1,7 +1,7 @@
 """The artifacts worker as a process that kills itself at a step.
 
-`python -m tests.artifacts.killed_worker STEP COUNT WHEN`: it ends as by kill -9,
-before or behind the call of that number. The step `none` lets it live.
+`python -m tests.artifacts.killed_worker STEP COUNT WHEN` dies as by kill -9, before or after call number COUNT of STEP.
+The step `none` keeps it alive.
 """
 
 import os

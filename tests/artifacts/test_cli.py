@@ -1,4 +1,4 @@
-"""`hivemem artifacts` with whole files."""
+"""`hivemem artifacts` saves and reads whole files."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 async def invoke(deployment: Deployment, bot: Agent, *words: str, stdin: bytes | None = None) -> Result:
-    """In a thread: the command has an event loop of its own."""
+    """Run the command in a thread, because it has an event loop of its own."""
     arguments = ["--url", deployment.settings.nats_url, "--tenant", bot.tenant, "--agent", "bot", "artifacts", *words]
     return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
 

@@ -1,4 +1,4 @@
-"""Whole files through the client: from anything that has bytes, to anything that takes them."""
+"""The client saves whole files from any source of bytes, and reads them into any sink."""
 
 import asyncio
 import os
@@ -133,7 +133,7 @@ async def test_bytes_that_are_there_are_not_sent_again(hive: hivemem.Hive, monke
 
 
 def count_chunks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The subjects of the chunks that are sent and asked for from here on."""
+    """Collect the subjects of all chunks that are sent or requested from here on."""
     request, found = Connection.request, list[str]()
 
     async def counting(self: Connection, subject: str, *rest: Any) -> Any:

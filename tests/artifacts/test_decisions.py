@@ -1,4 +1,4 @@
-"""The rules by themselves: no order of the steps of savers and collectors takes bytes from a file that has them."""
+"""The decisions alone: no order of the steps of savers and collectors loses the bytes of a file."""
 
 import random
 from collections.abc import Callable, Generator, Iterator
@@ -31,12 +31,12 @@ PLACES = tuple(place_of("s1", name) for name in ("a", "b", "c"))
 ALWAYS = 2**60
 
 Step = Generator[None]
-"""Somebody at work: each `yield` is a moment at which anybody else may do anything."""
+"""A concurrent actor: at each `yield` any other actor may run."""
 
 
 @dataclass
 class World:
-    """What there is: heads, and the names of the blobs that lie in the store."""
+    """The whole state: heads, and the names of the blobs in the store."""
 
     heads: DictHeads = field(default_factory=DictHeads)
     store: set[str] = field(default_factory=set[str])
@@ -81,7 +81,7 @@ def saver(world: World, chance: random.Random) -> Step:
             world.heads.apply(save_version(world.heads, place, found, "text/plain", {}, 0))
         except BytesGone:
             yield
-        except Unavailable:  # it is being deleted
+        except Unavailable:  # its deletion is under way
             return
         else:
             return
@@ -129,7 +129,7 @@ def collector(world: World, chance: random.Random) -> Step:
 
 
 def sweeper(world: World, chance: random.Random) -> Step:
-    """Collects what lies in the store and is not known."""
+    """Collect blobs that are in the store but not in the ledger."""
     if not world.store:
         return
     name = chance.choice(sorted(world.store))

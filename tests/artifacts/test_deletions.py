@@ -1,4 +1,4 @@
-"""Deleting files, and what deleting a session does to them."""
+"""Deleting files, and what deleting a session does to its files."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -123,7 +123,7 @@ async def test_a_deletion_that_was_held_up_spares_the_next_file_of_the_name(
 
 
 async def passes(asked: Coroutine[Any, Any, Body], *codes: int) -> bool:
-    """Whether it was done; some refusals are to be expected."""
+    """Return whether the request succeeded; refusals with one of `codes` are expected."""
     try:
         await asked
     except Refused as refused:
@@ -153,7 +153,7 @@ async def test_deletions_and_saves_at_once_leave_what_came_last(bot: Agent) -> N
 
 
 async def session_deleted(client: Client, bot: Agent, session_id: str, at: Any, version: int = 5) -> None:
-    """As the sessions worker says it."""
+    """Announce the deletion of a session as the sessions worker does."""
     change = Change(
         entity="session",
         operation="deleted",

@@ -1,4 +1,4 @@
-"""Bytes are stored once, and go when nothing has them any more; whoever needs them just then gets them all the same."""
+"""Equal bytes are stored once and collected when no file refers to them, and a concurrent save never loses them."""
 
 import asyncio
 import random
@@ -81,7 +81,7 @@ async def test_bytes_that_nobody_noted_are_collected(bot: Agent, deployment: Dep
 
 
 class Gate:
-    """Stops the first call of a method of the store, before it does anything or behind, until it is opened."""
+    """Blocks the first call of a store method, before or after it runs, until the gate opens."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, store: BlobStore, method: str, *, behind: bool) -> None:
         self.reached, self.open = asyncio.Event(), asyncio.Event()
@@ -108,7 +108,7 @@ class Gate:
 async def test_a_save_overtakes_a_collection_that_stands_still(
     bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
-    """The collector has said that it removes the bytes, and is just about to, or has just done so."""
+    """The collector has recorded that it removes the bytes, and is about to remove them, or has just done so."""
     await bot.save("a", DATA)
     await delete(bot, "a")
     gate = Gate(monkeypatch, deployment.store, "delete", behind=behind)
@@ -129,7 +129,7 @@ async def test_a_save_overtakes_a_collection_that_stands_still(
 async def test_a_collection_overtakes_a_save_that_stands_still(
     bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, behind: bool, known: bool
 ) -> None:
-    """The saver is just about to put the bytes, or has just done so, and has noted nothing yet."""
+    """The saver is about to put the bytes, or has just put them, and has committed nothing yet."""
     if known:
         await bot.save("a", DATA)
         await delete(bot, "a")
@@ -149,7 +149,7 @@ async def test_a_collection_overtakes_a_save_that_stands_still(
 async def test_a_save_of_bytes_that_were_there_a_moment_ago_puts_them_again(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at the blob and the commit that relies on it, it is collected."""
+    """The blob is collected between the lookup and the commit that relies on it."""
     await bot.save("a", DATA)
     await delete(bot, "a")
     head, overtaken = bot.ledger.head, list[str]()
@@ -183,7 +183,7 @@ async def test_two_savers_of_new_bytes_share_them(
 
 
 async def act(bot: Agent, chance: random.Random) -> None:
-    """A dozen steps; what somebody else got in between may refuse any of them."""
+    """Do a dozen steps; concurrent steps of others may refuse any of them."""
     for _ in range(12):
         try:
             await step(bot, chance.randrange(5), f"f{chance.randrange(4)}", f"content {chance.randrange(3)}".encode())
@@ -209,7 +209,7 @@ async def step(bot: Agent, which: int, name: str, data: bytes) -> None:
 
 
 async def test_saves_deletions_and_collections_at_random_lose_nothing(bot: Agent, deployment: Deployment) -> None:
-    """Few bytes and few names, so that all of them meet all the time."""
+    """Few contents and few names make conflicts frequent."""
     chance = random.Random(7)
     await asyncio.gather(*(act(bot, random.Random(chance.randrange(2**32))) for _ in range(8)))
     left: set[bytes] = set()

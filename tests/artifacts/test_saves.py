@@ -1,4 +1,4 @@
-"""Small files: saved whole, read whole, by versions."""
+"""Small files are saved whole and read whole, version by version."""
 
 import asyncio
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""What time does: abandoned uploads vanish, deletions that were left behind go on, unused bytes are collected."""
+"""Timers drop abandoned uploads, finish interrupted deletions and collect unused bytes."""
 
 import os
 import time
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def age(bot: Agent, upload: Body, seconds: int) -> None:
-    """As if its last chunk had come so long before."""
+    """Make the upload look as if its last chunk arrived `seconds` earlier."""
     head = await bot.ledger.head(UPLOAD, bot.tenant, upload["upload_id"])
     assert head is not None
     assert head.value is not None

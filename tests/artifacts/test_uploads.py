@@ -1,4 +1,4 @@
-"""Uploads in chunks, on the wire: in any order within the window, doubled, truncated, corrupted, resumed, given up."""
+"""Uploads in chunks: any order within the window, repeated, truncated, corrupted, resumed, aborted."""
 
 import asyncio
 import os
@@ -308,7 +308,7 @@ async def test_the_stillest_upload_is_let_go_of_where_there_are_too_many(
 
 
 async def test_nothing_is_closed_while_a_chunk_is_being_written(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of its descriptor could be that of another file before the write comes to it."""
+    """The file descriptor could belong to another file by the time of the write."""
     upload = await bot.begin("a")
     await bot.chunk(upload, 0, os.urandom(CHUNK))
     held = open_uploads_of(bot).opened[upload["upload_id"]]
@@ -325,7 +325,7 @@ async def test_nothing_is_closed_while_a_chunk_is_being_written(bot: Agent, monk
     await taking.wait()
     ending = asyncio.create_task(bot.ask("abort", upload_id=upload["upload_id"]))
     await eventually(lambda: held.upload_id not in open_uploads_of(bot).opened, "it is let go of")
-    for _ in range(3):  # whatever was asked of a thread meanwhile has come to its end
+    for _ in range(3):  # every earlier job of the thread has finished
         await held.staging.flush()
     assert held.staging.usable
     go_on.set()

@@ -1,4 +1,4 @@
-"""What people find of a session: its files by time and name, and the manifest, in step with what is there."""
+"""The view of a session for people, its files by time and name and the manifest, follows every change."""
 
 import asyncio
 import stat
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class Shown:
-    """Reads what is shown of a session, on whichever store."""
+    """Reads the view of a session, on either kind of store."""
 
     def __init__(self, deployment: Deployment, bot: Agent, session_id: str = "s1") -> None:
         self._deployment = deployment
@@ -63,7 +63,7 @@ class Shown:
 
 
 class Objects:
-    """The bucket of a deployment, over the same client as the worker's."""
+    """The bucket of a deployment, read with the worker's own client."""
 
     def __init__(self, settings: Any) -> None:
         from minio import Minio
@@ -168,7 +168,7 @@ async def test_files_are_for_their_owner_only(bot: Agent, deployment: Deployment
     ours = [deployment.folder / name for name in ("blobs", "staging", "artifacts", "tenants")]
     for path in (*ours, *(found for folder in ours for found in folder.rglob("*"))):
         if not path.exists():
-            continue  # what another test stages, and has done with
+            continue  # another test has discarded its staging
         mode = stat.S_IMODE(path.lstat().st_mode)
         assert mode == (0o700 if path.is_dir() else 0o600), path
         assert not path.is_symlink()
@@ -216,7 +216,7 @@ async def test_a_save_reads_the_versions_of_its_own_file_only(
 
 
 async def test_views_of_many_at_once_end_with_the_newest(bot: Agent, deployment: Deployment) -> None:
-    """Several workers show the same session at the same time, while it changes."""
+    """Several workers update the view of one session while it changes."""
     views = SessionViews(bot.ledger, deployment.store)
     for n in range(5):
         await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Several workers on the same stores: an upload goes on at another one, whichever is asked."""
+"""Several workers on the same stores: any of them can continue an upload."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ class Two:
         return Call(Sender(self.bot.tenant, self.bot.name), operation, id)
 
     async def begin(self, worker: Worker) -> Body:
-        """At this one, of the two."""
+        """Begin an upload at this worker."""
         while True:
             upload = await self.bot.begin("a")
             if f".{member_of(worker)}." in upload["chunk_subject"]:

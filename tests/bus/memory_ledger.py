@@ -1,4 +1,4 @@
-"""A ledger that only commits, in memory, and fails as a real one may when it is told to."""
+"""An in-memory ledger that only commits, and fails on demand as a real one may."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,14 +22,14 @@ class Added:
 
 
 class MemoryLedger:
-    """Commits what was queued in one turn of the event loop as one batch; nothing has a head."""
+    """Commits all writes queued in one turn of the event loop as one batch; no entity has a head."""
 
     def __init__(self) -> None:
         self.added: list[Added] = []
         self.batches: list[int] = []
         self.down = False
         self.room: int | None = None
-        """How many commits may wait, where it is bounded."""
+        """The maximum number of waiting commits; None for no limit."""
         self._requests: dict[str, bytes | None] = {}
         self._queue: list[tuple[Write, asyncio.Future[Outcome]]] = []
         self._on_queued: Callable[[], None] | None = None
@@ -42,7 +42,7 @@ class MemoryLedger:
         return cast("Ledger", self)
 
     def make_room_when_refused(self) -> None:
-        """As a writer's thread may: the queue is empty again right after a commit found it full."""
+        """Empty the queue right after a commit found it full, as the thread of a real writer may."""
         self._on_queued = self._run
 
     def commit(self, write: Write) -> asyncio.Future[Outcome]:

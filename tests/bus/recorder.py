@@ -1,4 +1,4 @@
-"""Handlers that note what they get, and the workers that run them."""
+"""Handlers that record the messages they get, and the workers that run them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 
 
 class Recorder:
-    """A handler that notes what it handled, and fails as the test says."""
+    """A handler that records what it handled, and fails as the test says."""
 
     def __init__(self) -> None:
         self.handled: list[tuple[str, int]] = []
@@ -30,7 +30,7 @@ class Recorder:
 
 
 class Workers:
-    """The reactions of one or more workers; whoever is still there is stopped in the end."""
+    """The reactions of one or more workers; running ones are stopped at the end."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""JetStream acknowledges a durable command on any subject that its publisher names, and so in the server's own name."""
+"""JetStream acknowledges a durable command on any subject that its publisher names, with the server's own rights."""
 
 from nats.aio.client import Client
 

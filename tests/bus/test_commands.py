@@ -1,4 +1,4 @@
-"""Durable commands run the operations of a service, in order; what cannot succeed goes to DEAD and blocks nothing."""
+"""Durable commands run the operations of a service, in order; a command that cannot succeed goes to DEAD."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -55,7 +55,7 @@ def serve(client: Client) -> Serve:
 
 
 async def drained(client: Client, serve: Serve, service: Service) -> None:
-    """Serve until no command waits any more."""
+    """Serve until no command is left in the stream."""
 
     async def empty() -> bool:
         return await count_in(client, INGEST) == 0

@@ -1,4 +1,4 @@
-"""The live feed: changes as plain messages, and a word where some may have been missed."""
+"""The live feed sends changes as plain messages, and a marker where some may have been missed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Workers hear of one another, and share the partitions evenly."""
+"""Workers discover one another and share the partitions evenly."""
 
 import asyncio
 from contextlib import suppress
@@ -62,7 +62,7 @@ async def test_services_do_not_mix(client: Client) -> None:
 
 
 async def say_once(client: Client, member: str, ttl_seconds: int) -> None:
-    """What a member says that is never heard of again."""
+    """Publish the heartbeat of a member that then stays silent."""
     headers = {"Nats-TTL": f"{ttl_seconds}s"}
     await publish(client, f"$KV.{MEMBERS}.items.{member}", b"{}", headers)
 
@@ -127,7 +127,7 @@ async def test_who_stood_still_does_not_take_the_others_for_dead(
 async def test_who_leaves_ends_even_if_its_cancellation_is_lost(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `wait_for` loses it before Python 3.12, where the answer comes at the same moment."""
+    """`wait_for` loses a cancellation before Python 3.12 if the answer arrives at the same moment."""
     one = Members(client, "items", ttl_seconds=1)
     await one.start()
     saying = asyncio.Event()

@@ -1,4 +1,4 @@
-"""One partition after another hands its messages over in order, and only while it is pinned to this worker."""
+"""Each partition hands over its messages in order, and only while it is pinned to this worker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -25,12 +25,12 @@ QUICK = PullSettings(pin_seconds=1.0, batch=16)
 
 
 class Recorder:
-    """A handler that notes what it settled, and settles less where it is told to."""
+    """A handler that records the messages it settled, and can refuse some of them."""
 
     def __init__(self) -> None:
         self.settled: list[DurableMessage] = []
         self.refuse: set[int] = set()
-        """Numbers of messages that cannot be settled, by stream sequence."""
+        """The stream sequences of messages that it refuses to settle."""
         self.calls = 0
         self.gate = asyncio.Event()
         self.gate.set()
@@ -252,7 +252,8 @@ async def test_a_consumer_that_is_gone_is_made_again(client: Client) -> None:
 
 
 async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, other_client: Client) -> None:
-    """Though nothing new comes with which the server could give the pin away, and long before their wait ends."""
+    """No new message, with which the server could move the pin, arrives; the takeover comes long before the ack wait
+    ends."""
     stuck, next_one = Recorder(), Recorder()
     stuck.gate.clear()
     dead, living = serve(client=other_client, handle=stuck), serve(client, next_one)

@@ -1,4 +1,4 @@
-"""Commands that are stored below the place of their consumer are delivered all the same."""
+"""Commands that are stored below the position of their consumer are still delivered."""
 
 from collections.abc import Sequence
 

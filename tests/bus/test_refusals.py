@@ -1,4 +1,4 @@
-"""A service that looks at refusals does so before anybody hears of them, whichever way the request came."""
+"""A service that observes refusals sees each one before the caller does, for requests and commands alike."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ from .waiting import eventually
 
 
 class Looking:
-    """Notes what it is shown, and fails as it is told to."""
+    """Records the refusals it observes, and fails on demand."""
 
     def __init__(self) -> None:
         self.refusals: list[tuple[str, str, int | bytes, type[HiveError]]] = []
@@ -72,7 +72,7 @@ class Asking:
         self._client = client
 
     async def __call__(self, operation: str, number: Any, *, id: str = "m1") -> str | None:
-        """The name of the error, None for an answer."""
+        """Return the name of the error, or None for success."""
         data = number if isinstance(number, bytes) else orjson.dumps({"item": "a", "number": number})
         subject = f"hive.req.acme.bot.items.{operation}"
         message = await self._client.request(subject, data, timeout=10, headers={"Nats-Msg-Id": id})

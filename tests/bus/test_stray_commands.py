@@ -1,4 +1,4 @@
-"""Commands that no consumer takes go to DEAD; those of services whose workers are down stay."""
+"""Commands that no consumer takes go to DEAD; commands of services whose workers are down stay."""
 
 import asyncio
 from typing import Any, Final
@@ -38,7 +38,7 @@ async def nobody(messages: Any) -> int:
 
 @pytest.fixture
 async def items_is_served(client: Client) -> None:
-    """It has consumers, though it is not in the catalogue; they stay when the workers leave."""
+    """The service has consumers, although it is not in the catalogue; they stay when its workers stop."""
     partitions = Partitions(client, "items", nobody, partitions=8)
     await partitions.start()
     await partitions.stop()

@@ -1,4 +1,4 @@
-"""Bytes on their way to an object store are not hashed for it, so a checksum goes with them."""
+"""Uploads to an object store are sent with a checksum, because the client does not hash them while sending."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Bytes that clients exchange with the store itself."""
+"""Clients exchange bytes with the store directly, by presigned URLs."""
 
 import time
 from collections.abc import Iterator

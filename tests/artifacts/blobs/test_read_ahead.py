@@ -1,4 +1,4 @@
-"""What follows is fetched with it; nobody gets other bytes for it."""
+"""Reads fetch the following bytes in advance, and never return other bytes because of it."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ DATA = some_bytes(3 * WINDOW_BYTES - 1_000)
 
 
 class Far:
-    """An object store that counts."""
+    """An object store that counts its reads."""
 
     def __init__(self) -> None:
         self.fetched: list[tuple[int, int]] = []

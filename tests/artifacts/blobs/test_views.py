@@ -1,4 +1,4 @@
-"""What people see of a session: the manifest, and files where the store shows them."""
+"""The view of a session for people: the manifest, and files where the store shows them."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def show(store: BlobStore, files: Sequence[ShownFile], text: bytes, sessio
 
 
 def seen(backend: Backend) -> set[str]:
-    """The names of what people see, without what is kept for it."""
+    """Return the file names of the view, without the blobs behind them."""
     return {path.rpartition("/")[2] for path in backend.holds() if not path.startswith("blobs/")}
 
 
@@ -158,7 +158,7 @@ async def test_sessions_and_tenants_of_any_name_are_apart(backend: Backend, stor
 
 
 def listing(files: Sequence[ShownFile]) -> bytes:
-    """A manifest of these files as the worker writes it."""
+    """Return a manifest of these files as the worker writes it."""
     items = [{"name": file.name, "version": file.version} for file in files]
     entries = ",\n    ".join(json.dumps(item, separators=(",", ":")) for item in items)
     return f'{{"tenant":"t",\n  "items": [\n    {entries}\n  ]\n}}\n'.encode()
