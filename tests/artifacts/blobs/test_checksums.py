@@ -1,4 +1,4 @@
-"""Uploads to an object store are sent with a checksum, because the client does not hash them while sending."""
+"""Requests to an object store carry no hash of their bytes in the signature, so they carry a checksum instead."""
 
 from collections.abc import Iterator, Sequence
 

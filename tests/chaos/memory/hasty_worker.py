@@ -1,7 +1,7 @@
 """A memory worker that takes others for gone sooner.
 
-An erasure that a worker was killed in is another's after one second instead of ten, so that runs of seconds come to it;
-and it then happens to workers that were only held up.
+It takes over the erasure of a killed worker after one second instead of ten, so that short runs reach this case. It
+then also takes over from workers that are only delayed.
 """
 
 import runpy
