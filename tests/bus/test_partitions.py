@@ -252,8 +252,8 @@ async def test_a_consumer_that_is_gone_is_made_again(client: Client) -> None:
 
 
 async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, other_client: Client) -> None:
-    """No new message that could make the server move the pin arrives; the takeover comes long before the ack wait ends.
-    """
+    """No new message arrives that could make the server move the pin. The takeover comes long before the ack wait ends,
+    which redelivers the messages."""
     stuck, next_one = Recorder(), Recorder()
     stuck.gate.clear()
     dead, living = serve(client=other_client, handle=stuck), serve(client, next_one)

@@ -82,5 +82,5 @@ class Asking:
                 if "name" in fault and not fault["retryable"]:
                     raise Refused(f"{subject} {id}: {fault['name']}: {fault['detail']}", fault["name"], tries)
                 failure = str(fault)
-            await asyncio.sleep(_PAUSE_SECONDS)  # as any agent does before it asks again
+            await asyncio.sleep(_PAUSE_SECONDS)  # a pause, as any agent has between retries
         raise Refused(f"{subject} {id}: {PATIENCE_SECONDS:.0f} s without success, at last {failure}")

@@ -1,4 +1,4 @@
-"""`hivemem doctor`: each fault is found, named and comes with advice."""
+"""`hivemem doctor` finds each fault, names it and gives advice."""
 
 from pathlib import Path
 from typing import Any

@@ -104,7 +104,7 @@ def test_another_package_can_add_commands(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Bench:
-    """As much of the service as the benchmark uses."""
+    """The part of the service that the benchmark uses."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.deleted: list[str] = []

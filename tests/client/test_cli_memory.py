@@ -1,4 +1,4 @@
-"""`hivemem memory …`: fields by their place, readable tables, exports and imports."""
+"""`hivemem memory …` takes fields by position, prints readable tables, exports and imports."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -218,7 +218,7 @@ async def test_an_export_into_a_file(shared_server: Server, fleet: Fleet, tmp_pa
 
 
 def imported(asked: Asked) -> MemoriesImported:
-    """Every second line is refused."""
+    """Answer an import in which every second line is refused."""
     outcomes = [
         ImportOutcome(namespace="user:alice", key="prefs", version=1, outcome="created")
         if number % 2 == 0

@@ -1,4 +1,4 @@
-"""`hivemem tail`: the feed as lines."""
+"""`hivemem tail` prints the feed as lines."""
 
 import asyncio
 import signal

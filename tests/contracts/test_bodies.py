@@ -1,4 +1,4 @@
-"""How a body is read: to the letter, and what is wrong is named with its value."""
+"""Bodies are read strictly, and an error names the field and its value."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a change looks like on the wire."""
+"""The form of a change on the wire."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The generated documents: fresh, whole in themselves, and about every operation."""
+"""The generated documents are up to date, self-contained, and cover every operation."""
 
 import json
 import subprocess

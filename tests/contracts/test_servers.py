@@ -1,4 +1,4 @@
-"""Addresses of servers: a wrong one is named, and no password is told."""
+"""Wrong server addresses are named in the error, without passwords."""
 
 import pytest
 

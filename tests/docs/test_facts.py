@@ -1,4 +1,4 @@
-"""What the pages say about settings, options, statuses, errors and files is what the code has."""
+"""Settings, options, statuses, errors and files on the pages match the code."""
 
 import dataclasses
 import re
@@ -34,7 +34,7 @@ _FILE: Final = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|conf|toml|yml|json|
 
 
 def settings_of(kind: type[BaseModel], prefix: str) -> dict[str, str]:
-    """Each variable with its default, as it would be written."""
+    """Return each variable with its default, as a page writes it."""
     found: dict[str, str] = {}
     for name, field in kind.model_fields.items():
         if isinstance(field.default, StreamSettings):

@@ -1,4 +1,4 @@
-"""A worker added by following docs/new-worker.md is found, served and called, it reacts, and nothing else is edited."""
+"""A worker added by following docs/new-worker.md is found, served, called and reacts, with no other edits."""
 
 import os
 import re
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Checkout:
-    """A copy of the repository in which the page was followed, and the environment that runs it."""
+    """A copy of the repository to which the page was applied, and the environment that runs it."""
 
     root: Path
     environment: Mapping[str, str]
@@ -56,7 +56,7 @@ def copy_of_the_repository(root: Path) -> None:
 
 
 def follow(block: Block, root: Path) -> str | None:
-    """Write the block to the file that its first line names; None for a block that names none."""
+    """Write the block to the file that its first line names; return None if it names no file."""
     first, _, text = f"{block.text}\n".partition("\n")
     place = _PLACE.fullmatch(first)
     if place is None:

@@ -1,4 +1,4 @@
-"""What `hivemem up` cannot do it says in one clear line, ends with a failure, and leaves nothing running."""
+"""`hivemem up` reports each obstacle in one clear line, exits with a failure, and leaves nothing running."""
 
 import socket
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def taken_port() -> Iterator[int]:
 
 
 def refusal(up: Up) -> str:
-    """The one line that it says before it ends."""
+    """Return the one line that it prints before it ends."""
     assert up.wait() == 1
     assert up.stdout == ""
     lines = up.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""`hivemem up` starts within moments, says so in one line, and leaves nothing behind when it is told to stop."""
+"""`hivemem up` starts within moments, reports that in one line, and leaves nothing behind when it stops."""
 
 import signal
 import stat
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at proces
 
 LOOPBACK_AS_THE_KERNEL_WRITES_IT = "0100007F"
 FEW_SECONDS = 8.0
-"""Of the processor, which do not depend on how busy the machine is."""
+"""Processor time, which does not depend on how busy the machine is."""
 
 
 async def test_ready_means_that_requests_are_answered_and_costs_a_few_seconds(start_up: StartUp) -> None:
@@ -59,13 +59,13 @@ def test_kill_9_takes_its_nats_server_along(start_up: StartUp) -> None:
 
 def test_listens_on_loopback_alone(start_up: StartUp) -> None:
     up = start_up().ready()
-    # The launcher became the command, so its process is the fleet's.
+    # The launcher became the command, so its process is that of the fleet.
     for pid in (up.process.pid, up.nats_pid()):
         assert listening_addresses(pid) == {LOOPBACK_AS_THE_KERNEL_WRITES_IT}
 
 
 async def test_its_files_and_folders_are_for_their_owner_alone(start_up: StartUp) -> None:
-    """The command is started with a umask that forbids nothing."""
+    """The command is started with a umask that removes no permission."""
     up = start_up().ready()
     await create_session(up.nats, "s1")
     await remember(up.nats, "mood", "calm")
@@ -94,7 +94,7 @@ def test_relative_path_is_below_where_it_was_started(start_up: StartUp, tmp_path
 
 
 def test_nothing_of_a_stopped_fleet_is_left_open(start_up: StartUp) -> None:
-    """The next one takes the same folder and the same ports at once."""
+    """A second fleet can use the same folder and the same ports at once."""
     up = start_up().ready()
     ports = {"nats_port": port_of(up.nats), "http_port": port_of(up.http)}
     assert up.stop() == 0

@@ -1,4 +1,4 @@
-"""Readers of foreign bytes: each returns, or refuses with an error that names a field and can be sent."""
+"""A reader of foreign bytes returns a value, or raises an error that names a field and can be sent."""
 
 from collections.abc import Callable
 from typing import ParamSpec
@@ -12,7 +12,7 @@ P = ParamSpec("P")
 
 
 def refused(read: Callable[P, object], *args: P.args, **fields: P.kwargs) -> HiveError | None:
-    """The refusal that reading ends with, None without one. Any other error is the reader's fault."""
+    """Return the reader's refusal, or None. Any other error is a fault of the reader."""
     try:
         read(*args, **fields)
     except (InvalidRequest, TooLarge) as refusal:

@@ -49,8 +49,7 @@ def _check_done(where: Place, links: Sequence[Body], entries: Sequence[Entry]) -
 
 
 def _check_refused(journal: Journal, links: Sequence[Body]) -> Iterator[str]:
-    """Check that the chain has each refusal, once. A caller that retried may have got only the second of two reasons.
-    """
+    """Check that the chain has each refusal once. A caller that retried may know only the second of two reasons."""
     counts = Counter((link["request_id"], link["error"]) for link in links)
     for (id, error), count in sorted(counts.items()):
         if count > 1:

@@ -67,8 +67,7 @@ def _check_told(name: str, version: Body, told: Body | None) -> Iterator[str]:
 def check_late(
     journal: Journal, told: Mapping[tuple[str, str], Sequence[Entry]], letters: Sequence[Entry]
 ) -> Iterator[str]:
-    """Check that a command which an erasure may have overtaken was either done before it or refused, and never done
-    after it."""
+    """Check that each command which an erasure may overtake was done before it, or refused."""
     refused = Counter(_writer_and_number(entry.body["value"]) for entry in letters)
     done = {entry.body["cause"] for entries in told.values() for entry in entries}
     for where, entries in told.items():

@@ -122,8 +122,7 @@ class Cutter:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _make_copy(self, kind: Kind) -> str:
-        """Copy the folder of JetStream or of a ledger. A ledger is always frozen meanwhile, so that its copy is whole.
-        """
+        """Copy the folder of JetStream or of a ledger. A ledger is always frozen meanwhile, so the copy is whole."""
         if kind.copied is None:
             return ""
         frozen = kind.ledger is not None or self._choice.random() < 0.5

@@ -17,7 +17,7 @@ _HEADER: Final = struct.Struct("<IQ")
 """The beginning of each record of a block: its length and its sequence."""
 _LENGTH_BITS: Final = 0x7FFF_FFFF
 _MOST_TRUNCATED_BITS: Final = 17
-"""Truncations have up to this number of bits, all equally likely: from a part of one record to a hundred records."""
+"""A truncation cuts up to 2 to the power of this many bytes, and small cuts are as likely as large ones."""
 _BIT: Final = 0x10
 
 
