@@ -1,4 +1,4 @@
-"""Each distribution installs into an empty environment with what it declares, and brings nothing beside."""
+"""Each distribution installs into an empty environment with its declared dependencies and nothing else."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL_TIMEOUT_SECONDS = 300
 
-# Imports every module there is, but no `__main__`, which would run; answers the missing modules of others.
+# Imports every module except `__main__`, which would run; prints the missing modules of other distributions.
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
@@ -45,12 +45,12 @@ TOOLS = frozenset({"pytest", "uv-build", "hivemem-testing", "testcontainers"})
 
 @dataclass(frozen=True)
 class Alone:
-    """What is asked for, and what must not come with it."""
+    """A requirement to install, and the distributions that it must not bring along."""
 
     requirement: str
     package: str
     without: frozenset[str]
-    # What a module of an extra that is not asked for may miss.
+    # The modules that may be missing, because they belong to extras that are not installed.
     optional: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
@@ -58,10 +58,10 @@ class Alone:
 
 
 def worker_alone(project: Path) -> Alone:
-    """A worker without its extras: it brings no store's driver, no other worker and nothing of a client."""
+    """Return a worker without its extras: it brings no store's driver, no other worker and no client."""
     table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     asked = [Requirement(line) for lines in table.get("optional-dependencies", {}).values() for line in lines]
-    # An extra may ask for one of the runtime's, which has drivers of its own.
+    # An extra may include an extra of the runtime, which has drivers of its own.
     of_runtime = [Requirement(line) for one in asked for extra in one.extras for line in RUNTIME_EXTRAS[extra]]
     extras = {one.name for one in (*asked, *of_runtime)}
     drivers = extras - {Requirement(line).name for line in table["dependencies"]}
@@ -105,7 +105,7 @@ DISTRIBUTIONS = [
 
 @dataclass(frozen=True)
 class Shelf:
-    """The wheels of the workspace, and the file that holds an installation to them and to the versions of the lock."""
+    """The wheels of the workspace, and the file that constrains an installation to them and to the locked versions."""
 
     constraints: Path
 
@@ -160,7 +160,7 @@ def test_the_server_of_the_fleet_is_a_command_of_the_client(shelf: Shelf, tmp_pa
 
 
 def uv() -> str:
-    """The uv beside this interpreter, which the lock names."""
+    """Return the uv next to this interpreter, in the locked version."""
     return shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])) or "uv"
 
 

@@ -1,4 +1,4 @@
-"""The lock files name a version for all that is declared, and nothing of the machine that wrote them."""
+"""The lock files name a version for every declared dependency, and nothing of the machine that wrote them."""
 
 import re
 import tomllib
@@ -18,7 +18,7 @@ PIN = re.compile(r"^([a-z0-9-]+)==(\S+)")
 
 
 def pins(lock: str) -> dict[str, set[str]]:
-    """The versions of each package; there is more than one where they differ by Python."""
+    """Return the versions of each package; there are several if they differ by Python."""
     found: dict[str, set[str]] = {}
     for line in (ROOT / lock).read_text(encoding="utf-8").splitlines():
         if match := PIN.match(line):

@@ -1,4 +1,4 @@
-"""Changes as a worker announces them, for tests that stand in for one."""
+"""Changes in the form in which workers announce them, for tests that play a worker."""
 
 from nats.aio.client import Client
 

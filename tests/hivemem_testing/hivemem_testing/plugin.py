@@ -1,4 +1,4 @@
-"""Servers as fixtures: each is started when the first test asks for it, and the run says where each came from."""
+"""Servers as fixtures: each is started when the first test asks for it, and the run reports the origin of each."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A call carried out by a service, without a bus."""
+"""Calls that a service carries out without a bus."""
 
 from pydantic import BaseModel
 
@@ -6,7 +6,7 @@ from hivemem_runtime.service import Call, Service
 
 
 async def answer_of(service: Service, call: Call, data: bytes) -> BaseModel | bytes:
-    """Return what the service answers. Raises the error that it refuses the call with."""
+    """Return the service's answer, or raise its refusal."""
     begun = service.begin(call, data)
     if begun is None:
         return await service.run(call)

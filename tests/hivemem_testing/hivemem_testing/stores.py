@@ -1,4 +1,4 @@
-"""The settings of each kind of store that a worker can keep its things in, empty at first."""
+"""The settings of each kind of ledger store, empty at first."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,4 +28,4 @@ def _mongo(request: pytest.FixtureRequest, name: str) -> Iterator[Settings]:
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest, str], Iterator[Settings]]] = {"sqlite": _sqlite, "mongo": _mongo}
-"""By the name of the store; each is given the fixture's request and a name for what is made."""
+"""The stores by name; each takes the fixture's request and a name for its database."""
