@@ -1,4 +1,4 @@
-"""What a decision answers reaches whoever made the write, and nobody who repeats it."""
+"""The answer of a decision reaches the caller of the write, and no caller of a repetition."""
 
 import asyncio
 
