@@ -1,4 +1,4 @@
-"""Leases as tests see them: the place of one, and those who wait in a worker."""
+"""Leases as tests use them: the name of a lease, and the queue of waiting requests in a worker."""
 
 import asyncio
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Place:
     def waits(
         self, name: str = "waiter", *, id: str | None = None, ttl_ms: int = LONG_MS, wait_ms: int = WAIT_MS
     ) -> "asyncio.Task[Body]":
-        """Somebody else waits from now on."""
+        """Let another agent wait for the lease from now on."""
         other = Place(self.agent.called(name), self.key)
         return asyncio.create_task(other.acquire(id=id, ttl_ms=ttl_ms, wait_ms=wait_ms))
 

@@ -1,4 +1,4 @@
-"""Who did what: every write, every refusal and every export is a link of the tenant's chain."""
+"""Every write, every refusal and every export is a link of the tenant's chain."""
 
 import itertools
 from typing import Any
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def links(bot: Agent, /, **fields: Any) -> list[Body]:
-    """Oldest first, with everything that was done by now."""
+    """Return the links, oldest first, once the chain includes everything so far."""
     await chain_is_current(bot)
     return (await bot.pages("audit", **fields))[::-1]
 
 
 async def linked(bot: Agent) -> list[str | None]:
-    """The errors in the chain at this very moment, None for what was done."""
+    """Return the error of each link that the chain has now, None for a done one."""
     records = await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=1_000)
     return [record.value.error for record in records]
 

@@ -1,4 +1,4 @@
-"""The chain takes up the feed in its order and each change once, however many workers share the work and leave it."""
+"""The chain includes the feed's changes in order and once, however many workers share the work."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ TENANT = "a tenant"
 
 class CaughtUp:
     async def caught_up(self) -> None:
-        """Nothing is announced here but by the tests."""
+        """Return at once, because only the tests announce changes here."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ async def make_anew(client: Client) -> None:
 
 
 class Workers:
-    """Each with its own idea of how far the feed is taken up."""
+    """Workers that each track the progress of the feed on their own."""
 
     def __init__(self, ledger: Ledger, client: Client) -> None:
         self._ledger = ledger
@@ -89,7 +89,7 @@ class Workers:
         return FeedLinker(self._ledger, trail)
 
     def deliver(self, changes: Sequence[ReceivedChange]) -> list[ReceivedChange]:
-        """The same, as the consumer hands them out now."""
+        """Return the same changes as the consumer delivers them now."""
         first = self._deliveries + 1
         self._deliveries += len(changes)
         return [replace(each, delivery=first + place) for place, each in enumerate(changes)]
@@ -164,7 +164,7 @@ async def test_what_a_dead_worker_had_got_is_read_from_the_feed(
     lost = workers.deliver(told[:10])
     await worker.handle(workers.deliver(told[10:]))
     assert await linked(ledger) == list(range(1, 13))
-    # It comes again in the end, to whomever.
+    # It is redelivered at the end, to any worker.
     await worker.handle(workers.deliver([each for each in told if each.sequence <= lost[-1].sequence]))
     assert await linked(ledger) == list(range(1, 13))
 
@@ -188,7 +188,7 @@ async def test_what_a_slow_worker_has_got_is_waited_for(
 async def test_what_another_worker_got_in_the_middle_of_a_batch_is_not_passed_over(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch, others_seconds: float
 ) -> None:
-    """Two that wait for the next change get them in turns, and then what there is by then."""
+    """Two pending pulls get the next messages in turn, and then all messages that have arrived by then."""
     monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", others_seconds)
     worker, other = await workers.start(), await workers.start()
     told = workers.deliver(await tell_many(client, 10))

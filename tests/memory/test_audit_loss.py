@@ -1,4 +1,4 @@
-"""A feed that has lost messages and tells them again, elsewhere, leaves each version with one link."""
+"""After the feed lost messages and announces them again at other sequences, each version has one link."""
 
 import asyncio
 import random
@@ -70,7 +70,7 @@ def workers(ledger: Ledger, client: Client) -> Workers:
 
 
 async def linked(ledger: Ledger) -> list[str]:
-    """Key and version of each link, in the order of the chain."""
+    """Return key and version of each link, in the order of the chain."""
     records = await ledger.history(CHAIN, TENANT, CHAIN_ID, limit=10_000)
     return [f"{record.value.key}{record.value.to_version}" for record in records]
 
@@ -113,7 +113,7 @@ async def test_sequences_that_are_handed_out_again_are_taken_up(
 async def test_what_was_received_before_the_loss_stands_for_nothing(
     ledger: Ledger, client: Client, bus: LossyBus, workers: Workers
 ) -> None:
-    """Other changes have its sequences by now, and must not count as linked."""
+    """Other changes reuse its sequences by now, and must not count as linked."""
     worker, other = await workers.start(), await workers.start()
     await worker.handle(workers.deliver(await tell_all(client, "a1")))
     bus.keep()
@@ -205,7 +205,7 @@ def commit_memory(ledger: Ledger, key: str) -> Awaitable[Outcome]:
 
 
 async def link(ledger: Ledger, outcome: Outcome, sequence: int) -> None:
-    """The version of a memory that a commit has made."""
+    """Link the version of a memory that a commit has made."""
     assert outcome.stamp is not None
     at, version = outcome.stamp.at, outcome.stamp.version
     done = AuditedWrite(sequence, at, "bot", "put", NAMESPACE, "a", version - 1 or None, version, None, None)
@@ -243,7 +243,7 @@ async def test_versions_that_were_erased_need_no_link(ledger: Ledger) -> None:
 async def test_what_is_not_announced_yet_is_not_in_the_chain_either(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By no worker: whoever committed it may be dead."""
+    """The worker that committed it may be dead, and no other has announced it."""
     monkeypatch.setattr(endpoints, "CATCH_UP_SECONDS", 0.0)
     monkeypatch.setattr(endpoints, "NEWEST", 0)
     trail = AuditTrail(ledger, CaughtUp())
@@ -281,7 +281,7 @@ async def test_what_was_written_long_ago_is_on_its_way_while_it_is_not_announced
 
 
 class Telling:
-    """The versions that were written, and the ones that the feed has."""
+    """The versions that were written, and the versions on the feed."""
 
     def __init__(self, client: Client, bus: LossyBus, chance: random.Random) -> None:
         self.versions = dict.fromkeys("abc", 0)
@@ -296,7 +296,7 @@ class Telling:
         return self._on_feed == self.versions
 
     async def tell(self, count: int) -> list[ReceivedChange]:
-        """Lost versions first, then new ones; keys in any order."""
+        """Announce lost versions first, then new ones, with the keys in any order."""
         told: list[ReceivedChange] = []
         for _ in range(count):
             key = self._chance.choice("abc")
@@ -325,7 +325,7 @@ class Telling:
 async def test_any_losses_leave_one_link_for_each_version(
     ledger: Ledger, client: Client, bus: LossyBus, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Changes are lost and told again in any order of their keys; batches come late, again, or never."""
+    """Changes are lost and announced again with keys in any order; batches arrive late, twice, or never."""
     monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0.0)
     chance = random.Random(seed)
     telling = Telling(client, bus, chance)
@@ -353,7 +353,7 @@ async def test_any_losses_leave_one_link_for_each_version(
 async def test_each_write_has_one_link_after_the_feed_was_put_back(
     bus: LossyBus, client: Client, tmp_path: Path
 ) -> None:
-    """The feed was put back while nobody looked, and hands out the sequences again that the chain has taken up."""
+    """The feed was restored while no worker ran, and reuses the sequences that the chain has processed."""
     settings = MemorySettings(nats_url=bus.server.url, store="sqlite", data=tmp_path / "memory")
     worker = build(settings)
     await worker.start()

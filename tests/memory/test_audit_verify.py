@@ -1,4 +1,4 @@
-"""Whoever changes the chain, or a memory behind the worker's back, is found out, and where is named."""
+"""Verification detects changes of the chain, and of memories behind the worker's back, and names the place."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -31,7 +31,7 @@ def store_behind(store: dict[str, Any], bot: Agent) -> Iterator[Tampering]:
 
 @pytest.fixture(autouse=True)
 def told_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What somebody writes by hand would be taken for news for a minute."""
+    """Skip the minute in which an edit by hand would pass as a version not announced yet."""
     monkeypatch.setattr(unlinked_memories, "UNANNOUNCED_MICROSECONDS", 0)
 
 
@@ -43,7 +43,7 @@ async def history(bot: Agent) -> None:
     await bot.delete("b")
     await bot.put("c", 1)
     await bot.ask("erase", namespace=NAMESPACE, key="c")
-    await chain_is_current(bot)  # or the next put may have to wait for the erasure to be announced
+    await chain_is_current(bot)  # otherwise the next put may wait until the erasure is announced
     await bot.put("c", 2)
     await chain_is_current(bot)
     await bot.refusal("put", namespace=NAMESPACE, key="c", value=1, expect_version=0)
@@ -93,7 +93,7 @@ async def test_all_that_can_become_of_a_memory_holds(bot: Agent) -> None:
 
 
 async def test_every_hash_can_be_computed_again(bot: Agent) -> None:
-    """By anybody who has the links."""
+    """Anybody who has the links can do this."""
     await history(bot)
     records = await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=100)
     previous = ""
@@ -228,7 +228,7 @@ async def test_a_chain_without_its_head_is_found(bot: Agent, monkeypatch: pytest
 
 
 async def cut_off_last_link(bot: Agent, store_behind: Tampering) -> None:
-    """Leave a chain whose remaining links and head hold."""
+    """Cut off the last link so that the remaining links and the head agree."""
     *_, before, last = (record.value for record in await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=100))
     store_behind.remove("audit", CHAIN_ID, last.position)
     told = {"feed": before.feed, "sequence": before.sequence} if before.feed else {}
@@ -250,7 +250,7 @@ async def test_a_memory_that_has_no_link_at_all_is_found(bot: Agent, store_behin
 async def test_a_memory_without_a_link_may_be_on_its_way(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next request looks it up again, and no memory before it."""
+    """The next request checks this memory again, and none before it."""
     for key in "abcd":
         await bot.put(key, 1)
     await chain_is_current(bot)
@@ -312,7 +312,7 @@ async def test_a_request_takes_no_longer_than_it_may(bot: Agent, monkeypatch: py
 async def test_what_was_verified_cannot_be_taken_back(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cursor knows the hash that it ended with: not even a chain that is whole in itself replaces the old one."""
+    """A cursor contains the last verified hash, so even a self-consistent replacement chain is detected."""
     await history(bot)
     with monkeypatch.context() as patched:
         patched.setattr(chain_verification, "LINKS", 7)
@@ -340,7 +340,7 @@ async def test_a_cursor_of_another_tenant_is_none(bot: Agent, monkeypatch: pytes
 
 
 async def test_what_the_chain_has_not_taken_up_yet_is_not_broken(bot: Agent, store_behind: Tampering) -> None:
-    """What an announcement on its way will explain is left for later."""
+    """Differences that a pending announcement will explain are checked later."""
     await history(bot)
     store_behind.set("memory", A, None, version=3)
     found = await ChainVerification(bot.ledger, bot.tenant, behind).run(None)
@@ -350,7 +350,7 @@ async def test_what_the_chain_has_not_taken_up_yet_is_not_broken(bot: Agent, sto
 
 
 async def test_nothing_is_passed_over_that_was_too_early(bot: Agent, store_behind: Tampering) -> None:
-    """The request that goes on begins with the first link that could not be compared."""
+    """The next request begins with the first link that could not be compared."""
     await history(bot)
     store_behind.set("memory", A, None, version=3)
     store_behind.remove("memory", C, 3)
@@ -375,7 +375,7 @@ async def test_few_later_links_are_waited_for_at_a_time(bot: Agent, monkeypatch:
 async def test_what_was_written_just_now_is_not_broken(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may not be announced yet, whichever worker wrote it."""
+    """Its version may not be announced yet, whichever worker wrote it."""
     monkeypatch.setattr(unlinked_memories, "UNANNOUNCED_MICROSECONDS", 60_000_000)
     await history(bot)
     store_behind.set("memory", A, None, version=3)

@@ -1,4 +1,4 @@
-"""Requests of many parts, without a store: what each part sees, what is kept of it, what a second try does."""
+"""Decisions about requests of many parts: what each part sees, what is stored of it, what a second try does."""
 
 from typing import Any
 
@@ -120,7 +120,7 @@ def test_a_request_of_which_nothing_can_be_done_is_not_kept() -> None:
 
 
 def test_what_is_kept_names_no_memory() -> None:
-    """Else an erasure would have to look for it there."""
+    """An erasure would otherwise have to search here for its memories."""
     heads = DictHeads()
     done(heads, put("secret-key", "secret-value"), put("secret-key", 1, expect_version=9))
     head = heads(ANSWER, "r")

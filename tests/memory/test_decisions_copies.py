@@ -1,4 +1,4 @@
-"""What a fork and an import decide: pure, so without a store."""
+"""The decisions of forks and imports, without a store."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ WAIT_MS = 10_000
 
 @dataclass
 class Clock:
-    """A lease and the time in milliseconds; each step applies what a decision says."""
+    """A lease and the time in milliseconds; each step applies a decision."""
 
     ms: int = 0
     heads: DictHeads = field(default_factory=DictHeads)
@@ -345,7 +345,7 @@ steps = st.lists(
 
 @given(steps)
 def test_tokens_only_grow_and_nobody_is_overtaken(history: list[tuple[str, int, int]]) -> None:
-    """Any history: each grant has a higher token than all before, and of those who wait the first one is next."""
+    """In any history each grant has a higher token than all before it, and goes to the first waiting request."""
     clock = Clock()
     records = clock.heads.records.setdefault((LEASE.name, PLACE), [])
     for number, (what, which, passed) in enumerate(history):

@@ -269,7 +269,7 @@ def test_a_namespace_that_was_erased_is_closed_to_what_was_not_there_yet() -> No
 
 
 def test_an_order_to_erase_that_was_published_reaches_back_from_there() -> None:
-    """What its agent published behind it comes after it, although it is carried out later."""
+    """Commands that its agent published after it take effect after it, although it is carried out later."""
     heads = DictHeads(at=100)
     heads.put("k")
     heads.fence("k", at=50)

@@ -1,4 +1,4 @@
-"""Erasing takes a memory away with all its versions, says so, and ends with a receipt."""
+"""Erasing a memory removes all of its versions, announces it, and ends with a receipt."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def kept(bot: Agent, key: str, namespace: str = NAMESPACE) -> int:
-    """How many versions the store has, straight from it."""
+    """Return how many versions the store has, read directly."""
     return len(await bot.ledger.history(MEMORY, bot.tenant, place_of(namespace, key), limit=1_000))
 
 
@@ -163,7 +163,7 @@ async def test_so_many_workers_confirm_and_no_more(bot: Agent, monkeypatch: pyte
 
 
 class Gate:
-    """Holds up an erasure of one tenant before each slice."""
+    """Blocks an erasure of one tenant before each slice."""
 
     def __init__(self, bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = asyncio.Event()
@@ -190,7 +190,7 @@ async def test_one_that_takes_long_is_answered_before_it_is_done(bot: Agent, mon
     receipt = await bot.ask("erase", namespace=NAMESPACE, id="e1")
     assert (receipt["status"], receipt["finished_at"], receipt["confirmed"]) == ("running", None, [])
     assert (await bot.ask("erase", namespace=NAMESPACE, id="e1"))["status"] == "running"
-    # Somebody confirms while it goes on.
+    # Another worker confirms the erasure while it runs.
     await bot.ask("erase_confirm", receipt=receipt["receipt"], worker="vectors", removed=1)
     gate.open.set()
     found = await done(bot, receipt["receipt"])
@@ -200,7 +200,7 @@ async def test_one_that_takes_long_is_answered_before_it_is_done(bot: Agent, mon
 
 
 async def test_one_that_was_held_up_spares_what_was_written_anew(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that was frozen, while another one did its work."""
+    """A worker was frozen while another one did its work."""
     monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.05)
     gate = Gate(bot, monkeypatch)
     for key in "ab":
@@ -239,7 +239,7 @@ async def test_a_durable_one_is_done_before_what_comes_behind_it(bot: Agent, mon
 async def test_a_put_that_waited_in_the_stream_does_not_bring_it_back(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was published before the erasure is late, however long after it the put is delivered."""
+    """A put that was published before the erasure is late, however long after it the put is delivered."""
     held, release = asyncio.Event(), asyncio.Event()
     wait = Eraser._wait  # pyright: ignore[reportPrivateUsage]  # a command is held up right there
 
@@ -285,7 +285,7 @@ async def test_a_store_that_is_away_for_a_moment_is_told_and_the_erasure_goes_on
 
 
 async def test_an_id_that_an_erasure_had_is_not_another_s(bot: Agent) -> None:
-    """Long after the ledger has forgotten the request, its receipt is still there."""
+    """The receipt outlives the ledger's memory of the request."""
     await bot.put("a", 1)
     await bot.put("b", 1)
     receipt = (await bot.ask("erase", namespace=NAMESPACE, key="a", id="e1"))["receipt"]

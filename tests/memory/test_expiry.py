@@ -1,4 +1,4 @@
-"""What expires is deleted by the clock; what is left in the middle, or kept no longer, is looked after by it too."""
+"""Timers delete expired memories, finish interrupted work and drop records after their retention."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -38,7 +38,7 @@ async def get(bot: Agent, key: str = "k", **fields: Any) -> Body:
 
 
 async def no(bot: Agent, key: str = "k", **fields: Any) -> Body:
-    """The context of the refusal."""
+    """Check that `get` finds nothing, and return the context of the refusal."""
     refused = await bot.refusal("get", namespace=NAMESPACE, key=key, **fields)
     assert refused.code == 40401
     return refused.context

@@ -1,4 +1,4 @@
-"""Those who wait in a worker: what it reads for them, while others come, and after it was away."""
+"""The queue of waiting requests in a worker: what it reads for them, also during new requests and after an outage."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def test_who_comes_while_an_older_lease_is_being_read_waits_on(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read for one who waits is of a time before the other one joined: it says nothing of him."""
+    """The head read for one waiting request is older than the second request, so it must not affect that one."""
     token = (await place.acquire())["token"]
     ledger, head, joined = place.agent.ledger, place.agent.ledger.head, asyncio.Event()
 
@@ -47,7 +47,7 @@ async def test_who_comes_while_an_older_lease_is_being_read_waits_on(
 
 
 async def test_a_worker_that_was_away_looks_for_itself_once_it_is_back(place: Place, tmp_path: Path) -> None:
-    """This one hears nothing of what the fleet announces, for it is on another bus; but that bus is started again."""
+    """This worker gets no announcements, because it uses another bus; but that bus is restarted."""
     ledger = place.agent.ledger
     token = (await place.acquire())["token"]
     other = place.waits()

@@ -1,4 +1,4 @@
-"""A session's temporary memories end with it, and all that belongs to it goes when it is deleted."""
+"""A session's temporary memories are deleted when it ends, and all of its memories when it is deleted."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,7 @@ async def remember(bot: Agent, *namespaces: str) -> None:
 
 
 async def left(bot: Agent, *, deleted: bool = False) -> set[str]:
-    """The namespaces in which something is; with those in which it is deleted."""
+    """Return the namespaces that have memories; with `deleted`, deleted memories count, too."""
     found: set[str] = set()
     for prefix in ("temp", "session", "user"):
         found |= {each["namespace"] for each in await bot.pages("list", prefix=prefix, include_deleted=deleted)}
@@ -106,7 +106,7 @@ async def test_a_receipt_that_is_taken_does_not_keep_a_session_s_memories(bot: A
 
 
 async def test_what_came_after_the_end_of_a_session_is_spared(bot: Agent) -> None:
-    """Its id may be another session's by the time that this worker hears of it."""
+    """Another session may have its id by the time that this worker gets the change."""
     before = datetime.now(UTC) - timedelta(seconds=5)
     await remember(bot, "temp:s1", "session:s1", "temp:end")
     await terminate(bot.client, bot.tenant, "s1", at=before)
@@ -117,7 +117,7 @@ async def test_what_came_after_the_end_of_a_session_is_spared(bot: Agent) -> Non
 
 
 async def test_an_end_that_is_told_again_does_nothing_more(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A feed that is made anew tells it again, and a session of the same id may have begun since."""
+    """A rebuilt feed repeats the change, and a session of the same id may have begun since."""
     monkeypatch.setattr(sessions, "SKEW_MICROSECONDS", 0)
     monkeypatch.setattr(erasures, "SKEW_MICROSECONDS", 0)
     await remember(bot, "temp:s1", "session:s1", "temp:s2", "temp:end")

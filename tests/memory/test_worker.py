@@ -1,4 +1,4 @@
-"""The memory worker as a program: what it cannot start with, it says."""
+"""The memory worker as a program names the settings with which it cannot start."""
 
 import sys
 from pathlib import Path

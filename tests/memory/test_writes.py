@@ -1,4 +1,4 @@
-"""Putting, patching, deleting and restoring over the bus: what is answered, kept and told."""
+"""Putting, patching, deleting and restoring over the bus: answers, stored versions and announcements."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -307,7 +307,7 @@ async def test_tenants_and_namespaces_are_apart(bot: Agent, deployment: Any) -> 
 
 
 async def test_versions_of_a_key_are_a_chain_in_time(bot: Agent) -> None:
-    """However fast they come."""
+    """Their times increase even for the fastest writes."""
     await asyncio.gather(*(bot.put("k", n) for n in range(100)))
     versions = await bot.versions("k")
     assert [version["version"] for version in versions] == list(range(1, 101))
