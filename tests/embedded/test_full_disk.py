@@ -31,7 +31,7 @@ def fill(place: Path) -> Path:
 
 
 async def announced(url: str, last: int) -> list[int]:
-    """Follow the feed through event number `last` and return the session's events."""
+    """Follow the feed through version `last` and return the versions of the session's events."""
     client = await connect(url, "tests")
     told: list[int] = []
     try:

@@ -71,8 +71,7 @@ def edit(
     told: Told | None = None,
     **fields: Any,
 ) -> Write:
-    """Edit a note. With `line` the record gets the note's next position, with `at_version` its version as the position.
-    """
+    """Edit a note. With `line` the record gets the note's next position, with `at_version` its version."""
 
     def decide(heads: Heads, now: int) -> Decision:
         check_version(heads, NOTE, id, expect)

@@ -86,8 +86,7 @@ async def write_batch(bot: Agent, chance: random.Random, model: Model, id: str) 
 
 
 async def repeat(done: tuple[str, Agent, Body, str]) -> None:
-    """Repeat a successful write, which is answered again. A refused one is not repeated, as it may be allowed by now.
-    """
+    """Repeat a successful write, which is answered again. A refused one may be allowed by now, so skip it."""
     operation, agent, body, id = done
     answer = await agent.ask(operation, body, id=id)
     results = answer["results"] if operation == "put_batch" else [answer]
