@@ -1,4 +1,4 @@
-"""A guard around a store, as the worker puts it."""
+"""A guard around a store, as the worker builds it."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The vectors worker as a program: what it cannot start with, it says, and names the setting."""
+"""The vectors worker as a program names the setting with which it cannot start."""
 
 import sys
 from pathlib import Path

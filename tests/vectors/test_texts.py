@@ -44,7 +44,7 @@ def test_a_long_text_is_cut() -> None:
     assert len(text_of("", {"text": "x" * 300_000})) == TEXT_CHARACTERS
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(JSON)
 def test_every_string_of_a_value_is_in_its_text(value: Any) -> None:
     text = text_of(value, {})

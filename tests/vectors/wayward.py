@@ -1,4 +1,4 @@
-"""A vector store that is away, or slow, when a test says so; else the one that it stands for."""
+"""A proxy of a vector store that is unavailable or slow when a test says so."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class WaywardStore:
         self.store = store
         self.is_away = False
         self.gate = asyncio.Event()
-        """While it is closed, no call gets on."""
+        """While it is closed, calls wait."""
         self.gate.set()
         self.calls: list[str] = []
         self.upserted = 0

@@ -18,7 +18,7 @@ def batched(
     return BatchedEmbedder(inner, mass or BatchMass(), texts_per_batch=texts, side_by_side=side_by_side, clock=clock)
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(st.lists(st.text("xyz", min_size=1, max_size=50), max_size=60), st.integers(1, 3))
 def test_rows_come_in_the_order_of_the_texts(texts: list[str], side_by_side: int) -> None:
     inner = ScriptedEmbedder()

@@ -14,7 +14,7 @@ def breaker(clock: Clock) -> CircuitBreaker:
 
 
 def state(breaker: CircuitBreaker) -> str:
-    return breaker.state  # in a call of its own: the checkers take a property for what it was before
+    return breaker.state  # a function call, since type checkers remember a property's earlier value
 
 
 def fail(breaker: CircuitBreaker, times: int = 1, retry_after_ms: int = 0) -> None:

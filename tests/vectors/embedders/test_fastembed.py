@@ -1,4 +1,4 @@
-"""fastembed on a folder made of the packaged model: no hub is asked."""
+"""fastembed loads the packaged model from a folder, without a hub."""
 
 import json
 from collections.abc import AsyncIterator, Generator
@@ -22,7 +22,7 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 @contextmanager
 def models_in(folder: Path) -> Generator[None]:
-    """Loads models from a folder in place of the hub."""
+    """Load models from a folder instead of the hub."""
     with pytest.MonkeyPatch.context() as patched:
         local = partial(fastembed.TextEmbedding, specific_model_path=str(folder), local_files_only=True)
         patched.setattr(fastembed, "TextEmbedding", local)

@@ -1,4 +1,4 @@
-"""The endpoints that speak OpenAI's words, good and bad, over a real socket."""
+"""Endpoints with the API of OpenAI, good and bad, over a real socket."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ LIMIT = 10.0
 
 
 class Pauses:
-    """How long it would have waited, without waiting."""
+    """Records the pauses between retries instead of sleeping."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

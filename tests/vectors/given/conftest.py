@@ -17,7 +17,7 @@ from .hive import Own
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
-    """Empty at first."""
+    """A vector store that is empty at first."""
     store = WaywardStore(edge)
     yield store
     store.gate.set()
@@ -27,7 +27,7 @@ async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine that is busy, too, the index has what is stored when that is answered."""
+    """Let answers wait until the index has the vectors, even on a busy machine."""
     monkeypatch.setattr(settling, "PATIENCE_SECONDS", DEADLINE_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Users' own vectors on a real ledger and a real store, asked as the bus would ask."""
+"""Users' own vectors on a real ledger and a real store, called as the bus would call them."""
 
 import uuid
 from typing import Any, Final
@@ -25,7 +25,7 @@ Body = dict[str, Any]
 
 
 class Own:
-    """One worker's part for users' own vectors; several may be on the same ledger and store."""
+    """One worker's part for users' own vectors; several may share a ledger and a store."""
 
     def __init__(self, ledger: SqliteLedger, store: VectorStore) -> None:
         self.ledger = ledger
@@ -60,7 +60,7 @@ class Own:
         return [item["id"] for item in answer["items"]]
 
     async def versions(self, id: str, *, dimension: int = 3, collection: str = "default") -> list[int]:
-        """Those that the index has a point of."""
+        """Return the versions that have a point in the index."""
         page = await self.store.scroll(physical(dimension), Filter(TENANT))
         points = [parsed(point.id) for point in page.points]
         return sorted(point.version for point in points if point.vector == vector_id(collection, id))
@@ -72,7 +72,7 @@ class Own:
         return head.value.waiting
 
     def forgive(self) -> None:
-        """As if the breaker's time were over, and a call had succeeded."""
+        """Close the breaker, as a successful call after its wait does."""
         self.breaker._opened_until = None  # pyright: ignore[reportPrivateUsage]  # a test does not wait for it
 
     async def version(self, id: str, collection: str = "default") -> int:

@@ -1,4 +1,4 @@
-"""The index cannot be reached: what is stored is acknowledged, and found, all the same."""
+"""While the index is unavailable, vectors are still stored, acknowledged and found."""
 
 import asyncio
 import time
@@ -29,14 +29,14 @@ from .hive import TENANT, Own
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Served = tuple[Own, Callable[[], None], Callable[[], None]]
-"""On a server that can be killed and started."""
+"""A store on a server that can be killed and started."""
 
 Repair = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
 def repair(own: Own) -> Repair:
-    """What the clock does, as if the breaker's time and that of whoever stored were over."""
+    """Run the repair timer as if the waits of the breaker and of unfinished writes were over."""
     repairing = VectorRepair(own.ledger, own.settling, due_microseconds=0)
 
     async def run() -> None:
@@ -234,7 +234,7 @@ async def test_the_clock_leaves_what_was_just_stored_to_whoever_stored_it(own: O
 async def test_a_collection_that_cannot_be_used_keeps_no_other_from_the_index(
     own: Own, store: WaywardStore, repair: Repair
 ) -> None:
-    """Somebody else has made one of its name."""
+    """Another program has created a collection of its name."""
     store.is_away = True
     for number in range(3):
         await own.put(f"a{number}", 1, 0, collection="two")

@@ -1,4 +1,4 @@
-"""Two workers, an index that comes and goes: every answer is what comparing with all that was acknowledged gives."""
+"""With two workers and a flaky index, every answer equals a comparison with all acknowledged vectors."""
 
 import random
 
@@ -60,7 +60,7 @@ async def test_every_query_sees_everything_acknowledged(
 async def _check_the_index(
     ledger: SqliteLedger, store: WaywardStore, workers: list[Own], kept: dict[str, Vector]
 ) -> None:
-    """Once it is there again, it has the newest of each and nothing else."""
+    """Check that the recovered index has the newest version of each vector and nothing else."""
     store.is_away = False
     for worker in workers:
         worker.forgive()

@@ -214,7 +214,7 @@ async def test_of_fifty_stores_of_one_id_at_once_the_newest_is_found(
 
 
 async def test_the_nearest_are_all_found_behind_many_that_are_gone(own: Own, store: WaywardStore) -> None:
-    """Deleted while the index could not be reached: their points are still there, and nearer than all others."""
+    """They were deleted while the index was unavailable, so their points still exist, nearer than all others."""
     await asyncio.gather(*(own.put(f"near{number}", 100, number, 0) for number in range(60)))
     await asyncio.gather(*(own.put(f"far{number}", 1, 100 + number, 0) for number in range(5)))
     store.is_away = True

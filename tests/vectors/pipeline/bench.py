@@ -1,4 +1,4 @@
-"""Indexers at work on a real ledger and a real store, and whether what they say of the index is so."""
+"""Indexers on a real ledger and a real store, and checks that their records match the index."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ START: Final = 1_750_000_000_000_000
 
 
 class Kept(MemoryService):
-    """What a memory service would answer."""
+    """The memory service as a dictionary."""
 
     def __init__(self) -> None:
         super().__init__(Asking())
@@ -54,7 +54,7 @@ class Kept(MemoryService):
 
 
 class Wall:
-    """A clock of seconds that only goes when it is told to."""
+    """A clock in seconds that a test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -64,7 +64,7 @@ class Wall:
 
 
 def memory(key: str, version: int, value: Any = None, **fields: Any) -> dict[str, Any]:
-    """As it travels."""
+    """Return a memory in its wire format."""
     at = format_microseconds(START + version)
     return {
         "namespace": NAMESPACE,
@@ -126,7 +126,7 @@ def place(key: str) -> str:
 
 
 def long_text(words: int, seed: int) -> str:
-    """Sentences of words that nobody knows."""
+    """Return sentences of unknown words."""
     generator = np.random.default_rng(seed)
     numbers = generator.integers(0, 10_000, words).tolist()
     return " ".join(f"word{number}." if at % 12 == 11 else f"word{number}" for at, number in enumerate(numbers))
@@ -169,7 +169,7 @@ class Bench:
         await self.indexer.take_up(told)
 
     async def retry(self) -> None:
-        """All that waits, as if its time had come and nothing was left alone any more."""
+        """Retry all waiting items, as if their back-off and the lease of other workers were over."""
         self.let_time_pass()
         page = await self.ledger.covered(ITEM, TENANT, "retry", equals={}, limit=1_000)
         await self.indexer.retry(TENANT, [found.id for found in page.items])
@@ -197,7 +197,7 @@ class Bench:
         return None if head is None else head.value
 
     async def announced(self, key: str) -> list[tuple[str, int, int]]:
-        """What was announced of a memory: operation, the announcement's number, the memory's version."""
+        """Return each announcement of a memory: operation, the announcement's version, the memory's version."""
         records = await self.ledger.history(ITEM, TENANT, place(key), limit=1_000)
         told = [one for record in records for one in ITEM.announce(record.value, record.stamp)]
         return [(one.operation, one.version, one.value["version"]) for one in told]
@@ -213,8 +213,8 @@ class Bench:
                 return found
 
     async def check(self, expected: Mapping[str, tuple[int, str | None]], tenant: str = TENANT) -> None:
-        """That exactly these keys are known, each at its version and with its text, None for what is gone; that all
-        of them are done; and that the store has their points and no others."""
+        """Check that exactly these keys are indexed, each at its version and with its text, None if it was deleted;
+        that none of them waits or failed; and that the store has exactly their points."""
         page = await self.ledger.find(ITEM, tenant, "all", equals={}, limit=1_000)
         items = {head.id: head.value for head in page.items if head.value is not None}
         assert {id: item.heard for id, item in items.items()} == {
@@ -231,7 +231,7 @@ class Bench:
         await self.check_points(tenant)
 
     async def check_points(self, tenant: str = TENANT) -> None:
-        """That the store has exactly the points that items and mirrors say, of the embeddings that they say."""
+        """Check that the store has exactly the points of the items, with the embeddings of their mirrors."""
         page = await self.ledger.find(ITEM, tenant, "all", equals={}, limit=1_000)
         points = await self.points(tenant)
         names: set[str] = set()
@@ -268,7 +268,7 @@ class Bench:
 
 
 def _check_texts(mirror: Mirror, text: str) -> None:
-    """Each chunk stands where it says, and together they are the whole text."""
+    """Check that each chunk is at its stated position, and that together they are the whole text."""
     covered = [False] * len(text)
     for piece, start in zip(mirror.texts, mirror.starts, strict=True):
         assert text[start : start + len(piece)] == piece
@@ -281,7 +281,7 @@ def open_ledger(folder: Path) -> SqliteLedger:
 
 
 async def sweep(bench: Bench) -> None:
-    """Removes the points that nobody counts, as a sweep does: what stopped workers left behind, and broken calls."""
+    """Remove points that no item names, left by stopped workers and failed calls, as a sweep does."""
     page = await bench.ledger.find(ITEM, TENANT, "all", equals={}, limit=1_000)
     indexed = {head.id: head.value.indexed for head in page.items if head.value is not None}
     useless = [

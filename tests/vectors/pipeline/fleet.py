@@ -1,4 +1,4 @@
-"""Two workers that share the reactions to the feed, beside a real memory and a real sessions worker."""
+"""Two workers that share the reactions to the feed, with a real memory worker and a real sessions worker."""
 
 import uuid
 from collections.abc import AsyncGenerator, Sequence
@@ -60,7 +60,7 @@ class Fleet:
     sessions: Worker
     ledger: SqliteLedger
     bench: Bench
-    """The first of the two workers; both have the same embedder."""
+    """The first of two vectors workers, which share an embedder."""
     asking: Asking
 
     def tenant(self) -> "Tenant":
@@ -72,7 +72,7 @@ class Fleet:
 
 @dataclass
 class Tenant:
-    """One that nobody else has."""
+    """A new tenant."""
 
     fleet: Fleet
     name: str
@@ -90,7 +90,7 @@ class Tenant:
                 return found
 
     async def are_indexed(self, versions: dict[str, int | None]) -> bool:
-        """Whether exactly these keys are found, each at its version; None for what is gone."""
+        """Return whether exactly these keys are found, each at its version; None means a deleted memory."""
         return {id: item.indexed for id, item in (await self.items()).items()} == {
             place(key): version for key, version in versions.items()
         }
@@ -138,7 +138,7 @@ def worker_of(server: Server, bench: Bench, asking: Asking) -> Reactions:
 
 
 def session_value(session_id: str, at: str, **fields: Any) -> dict[str, Any]:
-    """A session as it travels."""
+    """Return a session in its wire format."""
     session = Session.model_validate(
         {
             "session_id": session_id,

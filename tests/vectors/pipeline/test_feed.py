@@ -1,4 +1,4 @@
-"""What agents do on a real bus comes into the index by itself, with two workers that share it."""
+"""Changes by agents on a real bus reach the index by themselves, with two workers that share the work."""
 
 from collections.abc import AsyncIterator
 
@@ -206,7 +206,7 @@ async def test_a_session_that_no_namespace_names_is_not_followed(tenant: Tenant)
 
 
 async def test_events_that_came_before_their_session_was_noted_are_read(tenant: Tenant) -> None:
-    """Two workers have a batch each, and the one with the events is faster."""
+    """Each of two workers has a batch, and the one with the events is faster."""
     bench = tenant.fleet.bench
     following = SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking))
     await tenant.sessions.begin("s1")

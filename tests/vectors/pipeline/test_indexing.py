@@ -1,4 +1,4 @@
-"""What is told of memories is in the index when indexing returns, at exactly its newest version."""
+"""When indexing returns, the index has exactly the newest version of each announced memory."""
 
 import asyncio
 from datetime import UTC, datetime

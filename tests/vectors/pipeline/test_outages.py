@@ -1,5 +1,5 @@
-"""The embedder or the store is down for a while: nothing is missing afterwards, nothing is double, and meanwhile every
-item says what it waits for."""
+"""After an outage of the embedder or the store nothing is missing or duplicated; during it every item states its reason
+to wait."""
 
 import asyncio
 import os
@@ -192,7 +192,7 @@ async def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def test_a_store_that_is_killed_during_upserts_loses_and_doubles_nothing(
     mortal: Mortal, ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed three times, while two workers index versions of the same items."""
+    """The store is killed three times, while two workers index versions of the same items."""
     one = Bench(ledger, mortal.store)
     await one.indexer.prepare()
     workers = [one, one.another()]

@@ -1,5 +1,5 @@
-"""Whatever is told to whom in whichever order, how often, and whatever fails meanwhile: in the end the index has the
-newest version of each item and nothing else."""
+"""With changes in any order, repeated, on any worker, and with failures, the index ends with the newest version of each
+item and nothing else."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ class History(NamedTuple):
 
 
 def history(chance: random.Random) -> History:
-    """Of some memories; a deletion, or an erasure, is followed by a new life, or by nothing."""
+    """Draw the history of some memories; a deletion or an erasure is followed by a new life, or by nothing."""
     made = History([], {}, {})
     for number in range(KEYS):
         key, text = f"k{number}", ""
@@ -47,7 +47,7 @@ def history(chance: random.Random) -> History:
 
 
 async def deliver(workers: list[Bench], told: list[ItemVersion], chance: random.Random) -> None:
-    """In batches to the workers by turns; some are stopped in the middle, and what they had comes once more."""
+    """Deliver in batches to the workers in turn; some are cancelled midway, and their batches are delivered again."""
     queues: list[list[list[ItemVersion]]] = [[] for _ in workers]
     while told:
         size = chance.randint(1, 12)
@@ -108,7 +108,7 @@ async def test_in_its_order_every_erasure_is_counted(bench: Bench) -> None:
 
 
 async def test_a_worker_that_is_stopped_in_the_middle_is_taken_over_from(bench: Bench) -> None:
-    """At each step that it waits at."""
+    """The worker is stopped at each of its await points."""
     text = long_text(300, 7)
     for steps in range(0, 60, 3):
         key = f"k{steps}"

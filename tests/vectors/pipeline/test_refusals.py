@@ -1,4 +1,4 @@
-"""What the embedder or the store refuses fails alone, says why, and is tried again later and later."""
+"""An item that the embedder or the store refuses fails alone, states the reason, and is retried with a back-off."""
 
 import pytest
 

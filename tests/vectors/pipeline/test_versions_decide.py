@@ -1,4 +1,4 @@
-"""An item is compared by its version alone, wherever on the feed and in whichever order its changes come."""
+"""The version alone decides which item is newer, wherever on the feed and in whichever order its changes arrive."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_change_that_was_lost_and_told_again_is_indexed(bench: Bench) -> None:
-    """At another place on the feed, behind later changes of other memories."""
+    """It is announced again after later changes of other memories."""
     handle = memories_reaction(bench.indexer).handle
     first, lost, later, newest = (
         received(change("put", memory(key, version, f"text {key} {version}"), key, version))
@@ -38,7 +38,7 @@ async def test_a_change_that_was_lost_and_told_again_is_indexed(bench: Bench) ->
 async def refused_for_good_or_taken(
     handle: Callable[[Sequence[ReceivedChange]], Awaitable[None]], odd: ReceivedChange
 ) -> None:
-    """A retryable error would be tried again for ever, in front of all later changes."""
+    """Handle an odd change: it may be accepted or refused for good. A retryable error would block all later changes."""
     with suppress(InvalidRequest):
         await handle([odd])
 

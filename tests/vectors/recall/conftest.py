@@ -30,7 +30,7 @@ from .shelf import Desk, MemoryAgent, Shelf
 
 @pytest.fixture(scope="session")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The reactions of other tests' workers would take their share of the changes on a common one."""
+    """A private bus; on a shared one the workers of other tests would take some of the changes."""
     with packaged_nats(tmp_path_factory.mktemp("recall-bus")) as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""Memories of a tenant in the memory service and in the index, and what is recalled of them."""
+"""A tenant's memories in the memory service and in the index, and recalls of them."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -36,14 +36,14 @@ class MemoryAgent(agent.Agent):
     SERVICE: ClassVar[str] = "memory"
 
     async def put(self, key: str, value: Any, /, *, namespace: str = NAMESPACE, **fields: Any) -> Body:
-        """The memory as it travels."""
+        """Put a memory and return it in its wire format."""
         await self.ask("put", {"namespace": namespace, "key": key, "value": value}, **fields)
         return await self.ask("get", {"namespace": namespace, "key": key})
 
 
 @dataclass
 class Desk:
-    """What a worker's recall is made of."""
+    """The parts of a worker's recall."""
 
     ledger: Ledger
     store: VectorStore
@@ -64,7 +64,7 @@ class Desk:
 
 @dataclass
 class Shelf:
-    """One tenant's."""
+    """The memories of one tenant."""
 
     desk: Desk
     bot: MemoryAgent
@@ -80,7 +80,7 @@ class Shelf:
         return self.desk.embedder
 
     async def keep(self, key: str, value: Any, **fields: Any) -> Body:
-        """A memory that is written and indexed."""
+        """Write and index a memory."""
         memory = await self.bot.put(key, value, **fields)
         await self.index(memory)
         return memory
@@ -89,32 +89,32 @@ class Shelf:
         await self.sync(version_of_memory(self.tenant, memory))
 
     async def sync(self, told: ItemVersion) -> None:
-        """As the pipeline leaves it once all is done."""
+        """Leave an item as the pipeline does once it is done."""
         await self.upsert(told)
         await self.mirror(told)
 
     async def mirror(self, told: ItemVersion) -> None:
-        """All of that without the points, as of an index that was lost."""
+        """Leave an item without its points, as after the loss of the index."""
         mirror = mirrored(told)
         item = Item(told.version, False, SYNCED, told.version, len(mirror.texts), told=1)
         await self.note(told.place, item, mirror)
 
     async def upsert(self, told: ItemVersion) -> None:
-        """The points alone, as of a worker that died right after."""
+        """Leave the points alone, as a worker that died right after the upsert."""
         mirror = mirrored(told)
         rows = np.stack([embedding_of(text) for text in mirror.texts])
         points = points_of(self.tenant, told.place, mirror, rows)
         await self.desk.store.upsert(self.desk.collection, points)
 
     async def wait(self, memory: Body, *, indexed: int | None = None, embedded: bool = False, **fields: Any) -> None:
-        """As the pipeline leaves what it could not bring to the index."""
+        """Leave an item as the pipeline does when it cannot index it yet."""
         told = version_of_memory(self.tenant, memory)
         state = PENDING if indexed is None else STALE
         item = Item(told.version, False, state, indexed, 0 if indexed is None else 1, 1, **fields)
         await self.note(told.place, item, mirrored(told, embedded=embedded))
 
     async def remove(self, memory: Body, version: int) -> None:
-        """As the pipeline leaves a deletion, before it has come to the points."""
+        """Leave a deletion as the pipeline does before it removes the points."""
         place = place_of(memory["namespace"], memory["key"])
         await self.note(place, Item(version, True, SYNCED, told=2), Mirror())
 
@@ -129,7 +129,7 @@ class Shelf:
         await self.desk.ledger.commit(Write(self.tenant, "hivemem", ITEM, place, decide))
 
     async def answer(self, query: str, **fields: Any) -> Body:
-        """As it travels; whatever it is, it is an answer of the contract."""
+        """Return an answer in its wire format, checked against the contract."""
         call = Call(Sender(self.tenant, self.bot.name), RECALL, new_id())
         data = await answer_of(self.service, call, orjson.dumps({"query": query, **fields}))
         assert isinstance(data, bytes)
@@ -139,7 +139,7 @@ class Shelf:
         return answer
 
     async def recall(self, query: str, **fields: Any) -> list[str]:
-        """The keys of an answer that lacks nothing."""
+        """Return the keys of a complete answer."""
         answer = await self.answer(query, **fields)
         assert answer["degraded"] is None, answer["degraded"]
         return keys(answer)
@@ -150,7 +150,7 @@ def keys(answer: Body) -> list[str]:
 
 
 def mirrored(told: ItemVersion, *, embedded: bool = True) -> Mirror:
-    """Each paragraph a chunk."""
+    """Return a mirror with one chunk per paragraph."""
     assert told.text is not None
     texts, starts, start = list[str](), list[int](), 0
     for text in told.text.split(CHUNK_BETWEEN):

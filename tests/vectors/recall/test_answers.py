@@ -1,4 +1,4 @@
-"""How an answer is made: its order and its scores, and what it may hold."""
+"""The construction of an answer: its order, its scores, and its size."""
 
 import time
 from typing import Any
@@ -22,7 +22,7 @@ async def keep(shelf: Shelf, key: str, value: Any, *, days_old: float = 0, **fie
 
 
 def adds_up(item: Body, weights: Body) -> bool:
-    """Whether a score is what its parts make of it."""
+    """Return whether a score follows from its parts."""
     scores = item["scores"]
     dense = weights.get("dense", 0.8)
     relevance = dense * scores["dense"] + (1 - dense) * scores["keyword"]

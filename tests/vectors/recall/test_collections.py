@@ -1,4 +1,4 @@
-"""A collection that is not what it should be, on each store."""
+"""A broken collection, on each store."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def with_collection(shelf: Shelf, name: str) -> Shelf:
-    """With a memory that was indexed in it once."""
+    """Return a shelf with a memory that was once indexed in the collection."""
     desk = replace(shelf.desk, collection=name)
     other = Shelf(desk, shelf.bot, desk.service())
     await other.mirror(version_of_memory(other.tenant, await other.bot.put("car", "a red car")))

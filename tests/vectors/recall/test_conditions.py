@@ -1,4 +1,4 @@
-"""What of a filter the store is asked, and what is left to the last word."""
+"""The parts of a filter that the store checks, and the parts left to the final check."""
 
 from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.stores.ports import Between, Equal

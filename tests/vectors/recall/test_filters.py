@@ -1,4 +1,4 @@
-"""Each filter alone, on each store, and all of them together; and the same check on an item's own fields."""
+"""Each filter alone and all together, on each store; and the same check on an item's own fields."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def found(shelf: Shelf, **asked: Any) -> set[str]:
-    """By the index; and the mirror agrees."""
+    """Return the keys that the index finds, after checking them against the mirror."""
     keys = set(await shelf.recall("note", limit=50, **asked))
     wanted = Question.of("", Recall(query="note", **asked), 0)
     assert all(wanted.holds(fields) == (key in keys) for key, fields in (await fields_of(shelf)).items())
@@ -26,7 +26,7 @@ async def found(shelf: Shelf, **asked: Any) -> set[str]:
 
 
 async def fields_of(shelf: Shelf) -> dict[str, dict[str, Any]]:
-    """As they are mirrored."""
+    """Return the mirrored fields of each item."""
     ledger = shelf.desk.ledger
     page = await ledger.find(ITEM, shelf.tenant, "all", equals={}, limit=1_000)
     mirrors = await ledger.heads(MIRROR, shelf.tenant, [head.id for head in page.items])

@@ -51,7 +51,7 @@ def with_store(shelf: Shelf, store: VectorStore) -> Shelf:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def without_index(shelf: Shelf, tmp_path: Path) -> AsyncIterator[Shelf]:
-    """The engine is dead, and cannot be started again."""
+    """Kill the engine, and prevent its restart."""
     folder = tmp_path / "edge"
     store = EdgeVectors(folder)
     await store.ensure_collection(shelf.desk.collection, SCHEMA)
@@ -294,7 +294,7 @@ async def test_a_memory_service_that_hangs_is_waited_for_a_moment(
     monkeypatch.setattr(hydrating, "LONGEST_SECONDS", 0.05)
 
     async def hang(message: Msg) -> None:
-        """No answer."""
+        """Never answer."""
 
     await subscribe(lonely, "hive.req.*.*.memory.get_many", hang)
     await without_memory.keep("car", "a red car")

@@ -1,6 +1,6 @@
-"""Quality is a test: the retrieval set through all of a recall, from the text of a question to an answer.
+"""The quality of recall is tested: the retrieval set through a whole recall, from the text of a question to an answer.
 
-What the set is, and how good the ranking alone is, says `test_retrieval.py`.
+`test_retrieval.py` describes the set, and tests the ranking alone.
 """
 
 import json
@@ -39,9 +39,9 @@ NDCG_FLOOR: Final = 0.84
 @dataclass(frozen=True)
 class Quality:
     recall: float
-    """Of the answers, how many are among the first five."""
+    """The share of answers among the first five hits."""
     ndcg: float
-    """How near to the top they are among the first ten."""
+    """The normalized discounted cumulative gain of the first ten hits."""
 
 
 def read(name: str) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ async def library(
     ledger: SqliteLedger,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Shelf]:
-    """All memories of the set, in the memory service and in the index."""
+    """A shelf with all memories of the set, in the memory service and in the index."""
     bot = MemoryAgent(client, memory_worker, "quality")
     texts = {memory["id"]: memory["text"] for memory in read("memories.jsonl")}
     puts = [{"namespace": NAMESPACE, "key": id, "value": text} for id, text in texts.items()]

@@ -1,4 +1,4 @@
-"""What happens between a write and its indexing: the version that counts, items that wait, items that are gone."""
+"""Recall between a write and its indexing: the version that counts, pending items, deleted items."""
 
 import time
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_points_that_are_not_noted_yet_are_found_where_they_are_of_now(shelf: Shelf) -> None:
-    """Their worker died, or is about to note them."""
+    """Their worker died, or is about to record them."""
     await shelf.keep("k", "a red car")
     await shelf.upsert(version_of_memory(shelf.tenant, await shelf.bot.put("k", "a glass of milk")))
     late = await shelf.bot.put("late", "a glass of milk")
@@ -30,7 +30,7 @@ async def test_points_that_are_not_noted_yet_are_found_where_they_are_of_now(she
 
 
 async def test_points_of_a_version_before_are_not_found(shelf: Shelf) -> None:
-    """Their removal is what comes last, or was missed."""
+    """Their removal comes last, or was missed."""
     await shelf.keep("k", "a red car")
     await shelf.keep("k", "a glass of milk")
 
@@ -95,7 +95,7 @@ async def test_whatever_is_gone_makes_room_for_others(shelf: Shelf) -> None:
 
 
 async def test_a_deletion_that_the_index_has_heard_of_is_not_found(shelf: Shelf) -> None:
-    """The points may still be there."""
+    """The points may still exist."""
     memory = await shelf.keep("k", "a red car")
     await shelf.bot.ask("delete", {"namespace": NAMESPACE, "key": "k"})
     await shelf.remove(memory, memory["version"] + 1)
@@ -143,7 +143,7 @@ async def test_what_waits_takes_the_place_of_what_it_was(shelf: Shelf) -> None:
 
 
 async def test_an_item_that_waits_without_a_text_is_found_as_it_was(shelf: Shelf) -> None:
-    """The memory service could not be asked for the newer one."""
+    """The memory service was unavailable, so the newer text is unknown."""
     memory = await shelf.keep("k", "a red car")
     told = version_of_memory(shelf.tenant, memory)
     await shelf.note(told.place, Item(2, False, "stale", 1, 1, 1), mirrored(told))

@@ -1,4 +1,4 @@
-"""Reading one's own writes: recalls that wait for the index, over the real feed and the real pipeline."""
+"""Read-your-writes: recalls that wait for the index, over the real feed and the real pipeline."""
 
 import asyncio
 import time
@@ -51,7 +51,7 @@ LONG_MS = 10_000
 
 @dataclass
 class Fleet:
-    """Everything that a recall waits for. `embedder` is the pipeline's alone."""
+    """The workers and the feed behind a recall that waits. `embedder` belongs to the pipeline alone."""
 
     client: Client
     memory: Worker
@@ -217,7 +217,7 @@ async def test_what_is_not_on_the_feed_yet_is_waited_for(
 
 
 async def test_what_another_worker_indexes_is_noticed(shelf: Shelf, fleet: Fleet) -> None:
-    """Nobody tells this one of its commits."""
+    """This worker is not notified of the other worker's commits."""
     ledger = SqliteLedger(fleet.path, ENTITIES)
     await ledger.open()
     behind = IndexWaiters(ledger, fleet.memories)
@@ -336,7 +336,7 @@ async def test_who_gives_up_waits_no_more(shelf: Shelf, behind: IndexWaiters) ->
 
 
 async def test_without_the_memory_service_nobody_knows(shelf: Shelf, fleet: Fleet) -> None:
-    asking = Asking()  # that was not started
+    asking = Asking()  # it was not started
     behind = IndexWaiters(fleet.ledger, MemoryService(asking))
     await behind.start(fleet.client)
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""A recall never takes the index for current because the feed has become shorter; and its wait ends."""
+"""A recall never takes the index for current because the feed has become shorter, and its wait ends."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ LONG_SECONDS = 20.0
 
 
 class Quiet(MemoryService):
-    """Of a memory service in which nothing was written lately."""
+    """A memory service without recent writes."""
 
     async def written_since(self, tenant: str, prefix: str, moment: int, *, limit: int) -> list[dict[str, Any]]:
         return []
@@ -67,7 +67,7 @@ async def behind(ledger: SqliteLedger, client: Client) -> AsyncIterator[IndexWai
 
 
 async def follow(client: Client, start: int = 1) -> None:
-    """The consumer of a worker that does not react just now."""
+    """Create the consumer of a worker that does not react at the moment."""
     config = {
         "name": MEMORIES,
         "durable_name": MEMORIES,

@@ -1,4 +1,4 @@
-"""The kinds of vector stores, and how the process that holds their points is killed."""
+"""The kinds of vector stores, and ways to kill the process that holds their points."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from hivemem_vectors.stores.qdrant.store import GRPC_PORT, QdrantVectors
 
 @dataclass(frozen=True)
 class Mortal:
-    """A store on a process that can be killed: by `kill`, at once. `start` makes it usable again."""
+    """A store on a process that can be killed: `kill` kills it at once, `start` makes it usable again."""
 
     store: VectorStore
     kill: Callable[[], None]
@@ -52,7 +52,7 @@ BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Callable[[], VectorStore]]
     "qdrant": _qdrant,
     "qdrant-scalar": _quantized,
 }
-"""How a store is opened, on a place that is empty at first."""
+"""Opens a store on a place that is empty at first."""
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def _mortal_edge(folder: Path) -> AsyncGenerator[Mortal]:
         assert store.pid is not None
         os.kill(store.pid, signal.SIGKILL)
 
-    # It is started again by the next call.
+    # The next call starts it again.
     yield Mortal(store, kill, lambda: None)
     await store.close()
 

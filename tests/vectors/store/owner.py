@@ -1,4 +1,4 @@
-"""A program that has a vector store in files, tells the process of its engine, and waits to be killed."""
+"""A program that opens a vector store in files, prints the process id of its engine, and waits to be killed."""
 
 import asyncio
 import sys

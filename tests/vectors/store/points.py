@@ -1,4 +1,4 @@
-"""Points to store, and what a search has to find among them, by comparing with every one."""
+"""Points to store, and the exact results of a search by comparison with every point."""
 
 import math
 from collections import Counter
@@ -58,7 +58,7 @@ def many(count: int, *, start: int = 0, tenant: str = TENANT, dimension: int = D
 
 
 async def everything(store: VectorStore, collection: str, where: Filter | None = None, page: int = 100) -> list[str]:
-    """The ids of all points, page by page."""
+    """Return the ids of all points, read page by page."""
     found: list[str] = []
     after: str | None = None
     while True:
@@ -80,7 +80,7 @@ async def search(
     limit: int,
     values: Sequence[str] | None = None,
 ) -> list[HybridHit]:
-    """A search by either side or by both; `dense` may still be under way."""
+    """Search by embedding, by words or by both; `dense` may be a pending embedding."""
     if dense is None:
         found = await store.by_words(collection, ByWords(where, sparse, limit, values)) if sparse else []
         return [HybridHit(hit.id, None, hit.score, hit.values) for hit in found]
@@ -121,7 +121,7 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def by_words(query: Words, points: Iterable[Point]) -> dict[str, float]:
-    """The scores of the points that have a term in common with the query, of all points of a collection."""
+    """Return the scores of all points that share a term with the query, over a whole collection."""
     terms = {
         point.id: dict(zip(point.sparse.indices, point.sparse.values, strict=True)) for point in points if point.sparse
     }

@@ -1,4 +1,4 @@
-"""A collection belongs to one model, and lasts until it is dropped."""
+"""A collection belongs to one model, and exists until it is dropped."""
 
 import asyncio
 import uuid

@@ -1,4 +1,4 @@
-"""The engine's process: its life, and the building of graphs while it answers."""
+"""The engine's process: its life, and builds of graphs while it answers."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, r
 COLLECTION = "edge"
 WIDE = 64
 MANY = 1_000
-"""So many are not waited for until it is quiet."""
+"""This number of new points is optimized at once, without waiting for a quiet period."""
 
 OPTIMIZE_AFTER = MANY // AT_MOST
 
@@ -40,7 +40,7 @@ async def store(tmp_path: Path) -> AsyncIterator[EdgeVectors]:
 
 
 def runs(pid: int) -> bool:
-    """Whether it is there, and no more than an end that nobody has asked for."""
+    """Return whether the process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -114,7 +114,7 @@ async def test_a_folder_that_another_store_has_is_unavailable(store: EdgeVectors
 async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: EdgeVectors) -> None:
     points = many(MANY, dimension=WIDE)
     await fill(store, points)
-    # Each round changes what is there while the next generation is copied and built.
+    # Each round changes points while the next generation is copied and built.
     rounds = 0
     while await store.optimized_points(COLLECTION) == 0:
         rounds += 1
@@ -133,10 +133,10 @@ async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: 
 async def test_what_came_while_graphs_were_built_is_in_the_next_ones(tmp_path: Path) -> None:
     some = 500
     store = EdgeVectors(tmp_path / "edge", optimize_after=some // AT_MOST)
-    await store.ensure_collection(COLLECTION, Schema(2_048, "model"))  # of fewer numbers no graph is made
+    await store.ensure_collection(COLLECTION, Schema(2_048, "model"))  # no graph is built for fewer dimensions
     rows = random_vectors(4 * some, 2_048)
     await fill(store, [Point(TENANT, f"p{number}", row) for number, row in enumerate(rows)])
-    # All but less than what is built for.
+    # The remaining points are fewer than the threshold of a build.
     await optimized(store, 3 * some + 1)
     await store.close()
 

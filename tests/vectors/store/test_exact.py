@@ -1,4 +1,4 @@
-"""A search finds what comparing with every point finds, whatever is stored and asked."""
+"""A search finds the same points as a comparison with every point, for any points and queries."""
 
 import uuid
 
@@ -77,6 +77,6 @@ async def test_a_search_equals_comparing_with_every_point(
 
 
 def check_best(found: list[float | None], scores: dict[str, float], among: set[str]) -> None:
-    """The two best scores of a side are among those that were found."""
+    """Check that the two best scores of a side are among the hits."""
     for best in sorted((scores[id] for id in among), reverse=True)[:2]:
         assert any(one == pytest.approx(best, abs=TOLERANCE) for one in found)

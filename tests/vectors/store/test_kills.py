@@ -1,5 +1,4 @@
-"""The process that holds the points is killed: what was acknowledged is there afterwards, and the rest can be sent
-again."""
+"""When the process that holds the points is killed, acknowledged points survive and the rest can be sent again."""
 
 import asyncio
 from functools import partial
@@ -30,7 +29,7 @@ def _some(acknowledged: set[str], count: int) -> bool:
 
 
 async def upsert_until_killed(store: VectorStore, batches: list[list[Point]], acknowledged: set[str]) -> None:
-    """Ends with the first batch that fails, or the last one."""
+    """Upsert batches until one fails or the last one is stored."""
     for batch in batches:
         try:
             await store.upsert(COLLECTION, batch)

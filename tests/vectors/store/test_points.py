@@ -1,4 +1,4 @@
-"""What is stored is found, replaced and removed."""
+"""Stored points are found, replaced and removed."""
 
 import asyncio
 

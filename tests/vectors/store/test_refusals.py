@@ -1,4 +1,4 @@
-"""What cannot be stored or asked is refused before anything is stored."""
+"""Invalid points and queries are refused before anything is stored."""
 
 import math
 from collections.abc import Sequence

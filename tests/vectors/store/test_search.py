@@ -1,4 +1,4 @@
-"""A search by both sides over a store that cannot search by words."""
+"""A hybrid search over a store that cannot search by words."""
 
 import pytest
 

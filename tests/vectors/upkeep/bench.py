@@ -1,4 +1,4 @@
-"""A worker's insides on a real ledger and a real store, with sweeps of everything."""
+"""The parts of a worker on a real ledger and a real store, with sweeps of all tenants."""
 
 import time
 from typing import Any, Final
@@ -72,7 +72,7 @@ class Bench:
         )
 
     async def remember(self, *keys: str, words: int = 3) -> None:
-        """Memories that are indexed."""
+        """Write and index memories."""
         await self.tell(
             *(self.cabinet.put(key, " ".join([f"{key}{number}" for number in range(words)])) for key in keys)
         )
@@ -83,7 +83,7 @@ class Bench:
     async def sweep(
         self, *, dry_run: bool = False, tenant: str = TENANT, phase: str | None = None
     ) -> tuple[int, int, int]:
-        """All of it, or from a phase on: what was checked, what was missing, what was left over."""
+        """Sweep everything, or from a phase on; return the numbers of checked, missing and left-over points."""
         whole = [0, 0, 0]
         cursor = None if phase is None else self.sweeping.begin_at(tenant, phase)
         for page in await self.parts(dry_run=dry_run, tenant=tenant, cursor=cursor):
@@ -114,7 +114,7 @@ class Bench:
                 return found
 
     async def add(self, *names: str, collection: str = COLLECTION, dimension: int = DIMENSION, **values: Any) -> None:
-        """Points, by hand."""
+        """Add points by hand."""
         row = row_of("by hand")[:dimension]
         await self.store.upsert(
             collection, [Point(TENANT, name, row, None, {"version": 1, **values}) for name in names]
@@ -124,7 +124,8 @@ class Bench:
         await self.store.delete(collection, TENANT, names)
 
     async def check(self, *keys: str) -> None:
-        """That these memories, and no others, are found as they are; and that the store has their points alone."""
+        """Check that exactly these memories are found in their present form, and that the store has exactly their
+        points."""
         page = await self.ledger.find(ITEM, TENANT, "all", equals={}, limit=1_000)
         living = {head.id: head.value for head in page.items if head.value is not None and not head.value.gone}
         assert sorted(living) == sorted(place_of(NAMESPACE, key) for key in keys)
@@ -145,7 +146,8 @@ class Bench:
         await eventually(done, "all vectors are in the index")
 
     async def check_vectors(self, collection: str, dimension: int) -> None:
-        """That the store has the points of the living vectors of a collection, which is alone with its dimension."""
+        """Check that the store has exactly the points of a collection's living vectors; no other collection has its
+        dimension."""
         low, high = within_collection(collection)
         page = await self.ledger.find(VECTOR, TENANT, "living", equals={}, low=low, high=high, limit=1_000)
         names = {vector_point_name(head.id, head.version) for head in page.items}

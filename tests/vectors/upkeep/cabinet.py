@@ -1,4 +1,4 @@
-"""A memory service in a dictionary, with what the index asks of it; a test that wants a real one starts one."""
+"""A memory service in a dictionary, with the reads that the index needs, for tests without a real one."""
 
 import time
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ LONG_AGO: Final = 1_750_000_000_000_000
 
 
 class Cabinet(MemoryService):
-    """`page_size` memories in a page; versions of an erased one go on behind the erasure."""
+    """Memories in a dictionary, `page_size` per page. The versions of an erased memory continue after the erasure."""
 
     def __init__(self) -> None:
         super().__init__(Asking())
         self.memories: dict[str, dict[str, Any]] = {}
-        """By place."""
+        """The memories by place."""
         self.fences: dict[str, int] = {}
         self.page_size = 1_000
         self.is_down = False
@@ -31,7 +31,7 @@ class Cabinet(MemoryService):
     def put(
         self, key: str, value: Any, *, namespace: str = NAMESPACE, at: int = LONG_AGO, tenant: str = TENANT
     ) -> ItemVersion:
-        """What the feed tells of it."""
+        """Put a memory and return its change on the feed."""
         memory = self._write(namespace, key, at, value=value, deleted=False)
         return version_of_memory(tenant, memory)
 
@@ -95,7 +95,7 @@ class Cabinet(MemoryService):
 
 
 class Quiet(FeedPosition):
-    """A feed with nothing on it, unless a test says so."""
+    """An empty feed, unless a test fills it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A worker's insides on SQLite and in files."""
+"""The parts of a worker on SQLite and in files."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from .bench import COLLECTION, Bench
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
-    """Empty at first."""
+    """A vector store that is empty at first."""
     store = WaywardStore(edge)
     yield store
     store.gate.set()

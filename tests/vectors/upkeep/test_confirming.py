@@ -1,4 +1,4 @@
-"""An erasure is confirmed when it is done, told of, and gone from the store; and not before."""
+"""An erasure is confirmed once it is done, announced, and removed from the store, and not before."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ RECEIPT = "r1"
 
 
 class Receipts(MemoryService):
-    """What a memory service says of its erasures, and what it is told."""
+    """The receipts of a memory service, and the confirmations that it gets."""
 
     def __init__(self) -> None:
         super().__init__(Asking())
@@ -47,7 +47,7 @@ class Receipts(MemoryService):
 
 
 class Feed(FeedPosition):
-    """It ended at 10 when it was asked, and is taken up through that or not."""
+    """A feed that ends at 10, and the position that the worker has reached in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Confirmed:
         return None if head is None else head.value
 
     async def step(self) -> list[tuple[str, int]]:
-        """What the memory service is told."""
+        """Run one step, and return the confirmations that the memory service got."""
         self.receipts.told.clear()
         await self.clock.step()
         return self.receipts.told

@@ -1,4 +1,4 @@
-"""The upkeep on a Qdrant server, which other workers have as well, and which may lose everything."""
+"""The upkeep on a Qdrant server, which other workers share, and which may lose all data."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When a tenant is swept, and by whom; and when an erasure is confirmed."""
+"""When a tenant is swept and by which worker, and when an erasure is confirmed."""
 
 import pytest
 
@@ -14,7 +14,7 @@ EVERY = 1_000
 
 
 def claimed(heads: DictHeads, worker: str, now: int) -> Sweep | None:
-    """What a worker gets, if anything."""
+    """Return the sweep that a worker claims, or None."""
     decision = claim(heads, TENANT, worker, now, every=EVERY, begin_at=lambda lost: f"for {lost}")
     heads.apply(decision)
     sweep = decision[0].record if decision else None

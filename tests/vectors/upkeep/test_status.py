@@ -1,4 +1,4 @@
-"""How far the index is with a memory, with all of a namespace, and as a whole."""
+"""The progress of the index for a memory, a namespace, and as a whole."""
 
 from typing import Any
 

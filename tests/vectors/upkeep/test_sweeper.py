@@ -1,4 +1,4 @@
-"""Each tenant is swept regularly, by one worker at a time; and at once where a collection had to be made."""
+"""Each tenant is swept regularly, by one worker at a time, and at once after a collection was recreated."""
 
 import asyncio
 import time

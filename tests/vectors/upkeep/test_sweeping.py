@@ -1,4 +1,4 @@
-"""A sweep finds what differs, whatever caused it, and repairs it; a dry run only counts it."""
+"""A sweep finds and repairs any difference, whatever its cause; a dry run only counts it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -174,7 +174,7 @@ async def test_deletions_that_the_feed_lost_are_made_up_for(bench: Bench) -> Non
 
 
 async def test_an_erasure_that_is_still_on_the_feed_is_left_to_it(bench: Bench) -> None:
-    """It comes with its receipt from there."""
+    """The feed delivers it with its receipt."""
     await bench.remember(*KEYS)
     bench.cabinet.erase("k1")
     bench.feed.waiting = 1

@@ -1,4 +1,4 @@
-"""The whole worker beside a real memory worker on a real bus: what an erasure leads to, and what agents are told."""
+"""The whole worker beside a real memory worker on a real bus: the effects of an erasure, and the answers to agents."""
 
 import asyncio
 import uuid
@@ -58,7 +58,7 @@ class Fleet:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
-    """One for all tests, each of which has a tenant of its own; on a bus without the news of all other tests."""
+    """One fleet for all tests, each with a tenant of its own, on a bus without the changes of other tests."""
     folder: Path = tmp_path_factory.mktemp("fleet")
     with packaged_nats(folder / "nats") as nats_server:
         async with running(folder, nats_server) as fleet:
@@ -95,7 +95,7 @@ def open_tiny(settings: VectorsSettings) -> Model:
 
 
 class Bot:
-    """An agent of a tenant that nobody else has."""
+    """An agent of a new tenant."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -105,16 +105,16 @@ class Bot:
 
     @property
     def ledger(self) -> Ledger:
-        """That of the vectors worker."""
+        """The ledger of the vectors worker."""
         return self.vectors.ledger
 
     def background(self, kind: str) -> Any:
-        """A part of the vectors worker, by the name of its class."""
+        """Return a background part of the vectors worker, by the name of its class."""
         parts = self.fleet.vectors._parts.background  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
         return next(part for part in parts if type(part).__name__ == kind)
 
     async def remember(self, *keys: str, namespace: str = NAMESPACE) -> None:
-        """Memories that are indexed."""
+        """Write and index memories."""
         puts: list[Body] = [{"namespace": namespace, "key": key, "value": f"{key} of {namespace}"} for key in keys]
         await self.memory.ask("put_batch", puts=puts)
         for key in keys:
