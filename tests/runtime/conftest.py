@@ -1,4 +1,4 @@
-"""A nats-server for each test that may be killed, with declared streams, and a ledger of things."""
+"""A nats-server per test that may be killed, with declared streams, and a ledger of things."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

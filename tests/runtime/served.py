@@ -1,4 +1,4 @@
-"""A service of a test: what its operations do can be held up, fail, and be large."""
+"""A service for tests, whose operations can block, fail, and return large answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,12 +38,12 @@ CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REF
 LARGE_BYTES = 400_000
 LIMIT = 6
 HELD = LIMIT // 2
-"""A tenant alone may have half of them."""
+"""The share of the limit that a tenant alone may use."""
 
 
 @dataclass
 class Served:
-    """A service whose `hold` answers once the gate opens."""
+    """A service whose `hold` operation answers once the gate opens."""
 
     ledger: SqliteLedger
     gate: asyncio.Event = field(default_factory=asyncio.Event)

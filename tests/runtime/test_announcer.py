@@ -1,4 +1,4 @@
-"""Announcing: every version once and in order, whatever dies in between."""
+"""Every version is announced once and in order, whatever dies in between."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ from .things import (
 
 
 def later() -> int:
-    """A clock by which everything was committed long ago, so that a sweep takes it at once."""
+    """A clock by which every commit is old, so that a sweep takes it at once."""
     return time.time_ns() // 1_000 + 60_000_000
 
 

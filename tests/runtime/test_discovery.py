@@ -1,4 +1,4 @@
-"""Workers are found by the services protocol of NATS, and cannot be made to publish elsewhere by it."""
+"""Workers answer the services protocol of NATS, and it cannot make them publish elsewhere."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ SUBJECT = "hive.req.*.*.things.echo"
 
 
 class Asked:
-    """Counts calls for the health, one for each answer to STATS."""
+    """Counts the calls of the health function, one per answer to STATS."""
 
     def __init__(self) -> None:
         self.times = 0

@@ -1,4 +1,4 @@
-"""Erasing what has been announced, and announcing it first where it has not."""
+"""Announced keys are erased; other keys are announced first."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def erase(ledger: SqliteLedger, announcer: Announcer, **asked: Any) -> Sta
 
 @pytest.fixture
 def announcer(client: Client, ledger: SqliteLedger) -> Announcer:
-    """Not started: nothing is announced before it is."""
+    """An announcer that is not started, so nothing is announced before a test starts it."""
     return Announcer(ledger, [THING])
 
 

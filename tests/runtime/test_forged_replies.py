@@ -1,4 +1,4 @@
-"""A worker answers an inbox of the caller and publishes nothing else, whatever a request says."""
+"""A worker publishes answers to the caller's inbox only, whatever a request says."""
 
 import nats.errors
 import orjson

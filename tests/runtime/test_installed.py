@@ -14,7 +14,7 @@ from hivemem_runtime.program import WorkerNotLoaded, installed_workers
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The entry points there are; a test fills it."""
+    """The installed entry points, which a test fills."""
     points: list[Any] = []
 
     def entry_points(group: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The pieces that every worker is made of."""
+"""The shared building blocks of the workers."""
 
 import asyncio
 from pathlib import Path

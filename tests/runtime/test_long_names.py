@@ -1,4 +1,4 @@
-"""A name that is too long for an answer costs nobody but its owner."""
+"""A name that is too long for an answer affects only its owner."""
 
 import orjson
 from nats.aio.client import Client

@@ -1,4 +1,4 @@
-"""A worker as a program: it serves until a signal ends it, and names what is wrong with its environment."""
+"""A worker as a program serves until a signal ends it, and names faults of its environment."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Bytes on subjects of their own: answered, refused as everywhere, bounded, shared by a queue."""
+"""Raw subjects: bytes in and out, the usual refusals, bounded, shared by a queue group."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -1,4 +1,4 @@
-"""A worker is ready while no part of it has trouble."""
+"""A worker is ready while none of its parts reports trouble."""
 
 import asyncio
 from contextlib import suppress
@@ -56,7 +56,7 @@ async def test_a_store_that_hangs_does_not_hold_up_the_answer(
 
     async def hang() -> None:
         while not released.is_set():
-            with suppress(asyncio.CancelledError):  # as a driver in the middle of a command may
+            with suppress(asyncio.CancelledError):  # a driver in the middle of a command may behave like this
                 await released.wait()
 
     monkeypatch.setattr(ledger, "check", hang)

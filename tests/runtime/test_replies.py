@@ -1,4 +1,4 @@
-"""Where answers go, and how errors travel, as decided for each message."""
+"""Each message decides where its answer goes and how errors are sent."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Requests: bounded, told about in the ecosystem's own way, and finished before a worker leaves."""
+"""Requests are bounded, listed by the services protocol, and finished before a worker stops."""
 
 import asyncio
 from typing import Any, cast

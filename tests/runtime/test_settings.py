@@ -1,4 +1,4 @@
-"""Settings: from the environment and a file, nested ones too; what is wrong is named."""
+"""Settings come from the environment and a file, nested ones too, and an error names the setting."""
 
 import os
 import traceback
@@ -105,7 +105,7 @@ def test_a_variable_of_a_client_of_compose_or_of_the_tests_is_passed_over(
 def test_workers_may_share_an_environment_and_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: WorkerKind[WorkerSettings]
 ) -> None:
-    """In a container one worker is installed, and its environment may have the settings of all."""
+    """A container has one worker installed, and its environment may have the settings of all."""
     file = tmp_path / "hive.toml"
     file.write_text('blobs = "minio"\n')
     monkeypatch.setenv("HIVEMEM_CONFIG", str(file))

@@ -1,4 +1,4 @@
-"""The life of a worker: servers that come late, are too old or go away; health; leaving in good order."""
+"""The life of a worker: servers that start late, are too old or fail; health; an orderly stop."""
 
 import asyncio
 import sqlite3
@@ -193,7 +193,7 @@ class Stubborn(Background):
 async def test_a_part_that_does_not_stop_does_not_hold_the_others(
     bus: ProcessServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: BaseException
 ) -> None:
-    """Not even by the cancellation of a task of its own, such as a client lets out when its connection is lost."""
+    """This holds for a part that is cancelled from inside, too, as by a client whose connection is lost."""
     worker = idle_worker(bus.url, tmp_path, Stubborn(fault))
     await worker.start()
     await worker.stop()

@@ -1,4 +1,4 @@
-"""The real worker on a real bus, on each store; one for all tests, each of which has a tenant of its own."""
+"""The real worker on a real bus, one per store; every test has a tenant of its own."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ ARCHIVE_AFTER_EVENTS = 100
 
 @dataclass(frozen=True)
 class Deployment:
-    """A worker that runs, and a connection beside it."""
+    """A running worker, and a connection to its bus."""
 
     settings: SessionsSettings
     worker: Worker
@@ -50,5 +50,5 @@ async def deployment(store: dict[str, Any], nats_server: Server) -> AsyncIterato
 
 @pytest.fixture
 def bot(deployment: Deployment) -> Agent:
-    """An agent of a tenant that nobody else has."""
+    """An agent of a new tenant."""
     return deployment.agent()

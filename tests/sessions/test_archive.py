@@ -1,4 +1,4 @@
-"""Cold storage: old events move there by themselves or with their session, and stay readable in every way."""
+"""Old events move to cold storage by age or with their session, and stay readable in every way."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,12 +30,12 @@ async def fill(bot: Agent, session_id: str = "s1", count: int = COUNT) -> None:
 
 
 async def hot(bot: Agent, session_id: str = "s1") -> int:
-    """Freezing answers how many it moved: what is still hot, one by one, without leaving any of it so."""
+    """Return how many events were still hot. This freezes all of them, since `freeze` returns the number it moved."""
     return await bot.ledger.freeze(SESSION, bot.tenant, session_id, 2**53, limit=10_000)
 
 
 async def everything(bot: Agent, session_id: str) -> list[object]:
-    """Every way of reading."""
+    """Return the answers of every way of reading."""
     middle = (await bot.ask("events", session_id=session_id, after=COUNT // 2 - 1, limit=1))["items"][0]["at"]
     found: list[object] = [
         await bot.session(session_id, revision=1),

