@@ -278,7 +278,7 @@ class Partition:
         if pin is None or elapsed_seconds() >= valid_until:
             return
         with suppress(*Failures):
-            # What was settled is acknowledged before the next owner starts from what is not.
+            # Settled messages are acknowledged before the next owner begins with the first unsettled one.
             await self._client.flush(timeout=STATUS_TIMEOUT_SECONDS)
             await ask(
                 self._client,

@@ -50,7 +50,7 @@ class LedgerOlder(Exception):
 
 
 class FeedPlaces:
-    """What was learned of the feed, bounded. It may be outdated: the server compares it with how things are."""
+    """A bounded cache of subjects' last messages. It may be outdated, since the server checks each expectation."""
 
     def __init__(self, client: Client, key: bytes) -> None:
         self._client = client

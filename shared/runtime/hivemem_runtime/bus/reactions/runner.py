@@ -55,15 +55,15 @@ class ReceivedChange:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What is done with the changes whose subject one of the `filters` matches.
+    """A handler for changes whose subject matches one of the `filters`.
 
-    `handle` gets them in feed order and does all of a batch or raises. It must bear to get a change again: a batch
-    that failed comes once more, whole or one by one. A retryable `HiveError` is tried again for as long as it takes,
-    anything else a few times, and then the change goes to DEAD.
+    `handle` gets changes in feed order, and does all of a batch or raises. It has to tolerate repeated changes: a
+    failed batch is delivered again, whole or one by one. A retryable `HiveError` is retried for as long as it takes,
+    any other error a few times; then the change goes to DEAD.
 
-    `gather_seconds` passes after a batch that was not full, so that the next one is worth its work. With `one_batch` no
-    more than a full batch is out at a time, at all workers together: for what keeps to the feed's order by itself.
-    `ack_wait_seconds` is how long a worker may be silent before another one gets what it has.
+    `gather_seconds` is a pause after a batch that was not full, so that the next batch is larger. With `one_batch`, all
+    workers together have at most one full batch out, which keeps the feed's order. Another worker gets the batch of one
+    that is silent for `ack_wait_seconds`.
     """
 
     name: str
