@@ -11,6 +11,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import INGEST
+from hivemem_runtime.backoff import backoff_seconds
 from hivemem_runtime.bus.alone import alone_lock
 from hivemem_runtime.bus.commands.crash_counts import CrashCounts
 from hivemem_runtime.bus.commands.pinned_consumer import GROUP, PullSettings, Session
@@ -288,8 +289,7 @@ class Partition:
             )
 
     async def _back_off(self) -> None:
-        seconds = min(BACKOFF_SECONDS * 2 ** min(self.failures, 10), BACKOFF_MAXIMUM_SECONDS)
-        until = elapsed_seconds() + seconds
+        until = elapsed_seconds() + backoff_seconds(self.failures + 1, BACKOFF_SECONDS, BACKOFF_MAXIMUM_SECONDS)
         while not self._stopping and (left := until - elapsed_seconds()) > 0:
             await self._pause(left)
 

@@ -10,7 +10,7 @@ If the feed lost messages, the ledger makes its keys due again, and they are ann
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -20,6 +20,8 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
+from hivemem_runtime.backoff import Backoff
+from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.feed.guard import FeedGuard
 from hivemem_runtime.bus.feed.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
 from hivemem_runtime.bus.feed.subject_places import FeedDoubtful, LedgerOlder
@@ -44,7 +46,8 @@ SWEEP_SHARE_SECONDS: Final = 0.05
 FLUSH_SECONDS: Final = 10.0
 STALLED_SECONDS: Final = 5.0
 """The announcer reports trouble after failing for this long."""
-_RETRY_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
+FIRST_RETRY_SECONDS: Final = 0.05
+LONGEST_RETRY_SECONDS: Final = 1.0
 
 Key = tuple[str, str, str]
 
@@ -67,8 +70,7 @@ class Announcer:
         self._clock = clock or (lambda: time.time_ns() // 1_000)
         self._queue: deque[Committed] = deque()
         self._wanted: deque[tuple[Due, asyncio.Future[None]]] = deque()
-        self._out: OrderedDict[Key, int] = OrderedDict()
-        """An `OrderedDict`, because finding the first entry of a plain dict scans the removed ones."""
+        self._out = BoundedDict[Key, int](KNOWN_KEYS)
         self._left = 0
         """How many records ever left the queue."""
         self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -174,7 +176,7 @@ class Announcer:
         self._wake.set()
 
     async def _run(self) -> None:
-        swept, failures = 0.0, 0
+        swept, backoff = 0.0, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while not self._ended and not (self._stopping and not self._queue):
             try:
                 if self._guard.doubtful():
@@ -188,7 +190,8 @@ class Announcer:
                     await self._wave()
                 else:
                     await self._wait()
-                failures, self._failing_since = 0, None
+                backoff.succeeded()
+                self._failing_since = None
             except FeedDoubtful as error:
                 log.warning("the feed is looked at again", error=str(error))
                 self._guard.doubt()
@@ -197,8 +200,7 @@ class Announcer:
             except (PublishFailed, HiveError, JetStreamRefused, StreamConflict, nats.errors.Error) as error:
                 # The stream may have changed.
                 self._guard.doubt()
-                wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
-                failures += 1
+                wait = backoff.failed()
                 self._failed(str(error))
                 log.warning("announcing again", error=str(error), wait_seconds=wait, queued=len(self._queue))
                 await asyncio.sleep(wait)
@@ -206,7 +208,7 @@ class Announcer:
                 # A worker that goes on committing must go on announcing, whatever the error is.
                 self._failed(repr(error))
                 log.exception("announcing failed", queued=len(self._queue))
-                await asyncio.sleep(_RETRY_SECONDS[-1])
+                await asyncio.sleep(LONGEST_RETRY_SECONDS)
 
     def _failed(self, reason: str) -> None:
         self._failure = reason
@@ -370,7 +372,4 @@ class Announcer:
     def _reached(self, reached: Mapping[Key, int]) -> None:
         for key, version in reached.items():
             self._out[key] = version
-            self._out.move_to_end(key)
             self._ledger.announced(*key, version)
-        while len(self._out) > KNOWN_KEYS:
-            self._out.popitem(last=False)

@@ -16,6 +16,7 @@ from hivemem_contracts.changes import Change, traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Unavailable
 from hivemem_contracts.streams import FEED_ID
 from hivemem_contracts.subjects import dead_subject
+from hivemem_runtime.backoff import backoff_seconds
 from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
 from hivemem_runtime.bus.feed.subject_places import version_of
@@ -199,9 +200,8 @@ class Reacting:
             await self._back_off()
 
     async def _back_off(self) -> None:
-        seconds = min(BACKOFF_SECONDS * 2 ** min(self.failing, 10), BACKOFF_MAXIMUM_SECONDS)
         self.failing += 1
-        await self._wait(seconds)
+        await self._wait(backoff_seconds(self.failing, BACKOFF_SECONDS, BACKOFF_MAXIMUM_SECONDS))
 
     async def _wait(self, seconds: float) -> None:
         """No longer than until the worker stops."""
