@@ -18,7 +18,7 @@ CLIENT: Final = "shared/client/hivemem"
 def files(root: Path) -> Mapping[str, str]:
     """Return the generated modules of the client, by their path in the repository."""
     return {
-        f"{CLIENT}/services.py": _text(_services()),
+        f"{CLIENT}/services.py": _text(_services(root / CLIENT)),
         f"{CLIENT}/attributes.py": _text(_attributes(root / CLIENT)),
         f"{CLIENT}/cli/summaries.py": _text(_summaries()),
     }
@@ -28,14 +28,15 @@ def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _services() -> Iterator[str]:
+def _services(client: Path) -> Iterator[str]:
     yield '"""The operations of each service as typed methods, generated from the contracts by `make docs`."""'
     yield ""
     yield "from hivemem.methods import Command, Query, ServiceMethods"
     for name in sorted(service.name for service in SERVICES):
         yield f"from hivemem_contracts.{name} import operations as {name}"
     for service in SERVICES:
-        yield from ("", "", f"class {_class(service)}(ServiceMethods):", f'    """{service.summary}"""', "")
+        name = _class(service) + ("Operations" if _has_own_module(service, client) else "")
+        yield from ("", "", f"class {name}(ServiceMethods):", f'    """{service.summary}"""', "")
         yield from (_method(service, operation) for operation in service)
 
 
@@ -51,7 +52,7 @@ def _constant(operation: AnyOperation) -> str:
 
 
 def _attributes(client: Path) -> Iterator[str]:
-    homes = {service: service.name if (client / f"{service.name}.py").is_file() else "services" for service in SERVICES}
+    homes = {service: service.name if _has_own_module(service, client) else "services" for service in SERVICES}
     yield '"""The services as attributes of a client, generated from the contracts by `make docs`."""'
     yield from ("", "from typing import TYPE_CHECKING", "")
     for home in sorted(set(homes.values())):
@@ -68,6 +69,11 @@ def _summaries() -> Iterator[str]:
     yield from ("", "from typing import Final", "", "SERVICES: Final = {")
     yield from (f'    "{service.name}": "{service.summary}",' for service in SERVICES)
     yield "}"
+
+
+def _has_own_module(service: ServiceContract, client: Path) -> bool:
+    """Return whether the client has a class of its own for the service, on top of the generated one."""
+    return (client / f"{service.name}.py").is_file()
 
 
 def _class(service: ServiceContract) -> str:

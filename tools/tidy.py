@@ -89,6 +89,7 @@ def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Ite
         yield from _text_findings(PurePosixPath(path), text)
         if path.endswith(".py"):
             yield from _code_findings(PurePosixPath(path), ast.parse(text, path))
+    yield from _class_findings(texts)
     lengths = {path: text.count("\n") for path, text in texts.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
     yield from _length_findings(lengths, long_files)
     yield from _typing_findings(set(texts))
@@ -146,6 +147,23 @@ def _code_findings(path: PurePosixPath, tree: ast.Module) -> Iterator[Finding]:
             yield Finding(str(path), getattr(node, "lineno", 1), "only worker.py chooses a ledger: take the port")
         if is_test and isinstance(node, ast.Call) and _sleeps(node):
             yield Finding(str(path), node.lineno, "no sleeps in tests: wait for the signal, or poll up to a bound")
+
+
+def _class_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """A public class name leads to one class of its distribution; adapters and tests have no exception."""
+    projects = {PurePosixPath(path).parent for path in texts if PurePosixPath(path).name == "pyproject.toml"}
+    projects -= {PurePosixPath()}
+    known: dict[tuple[PurePosixPath, str], str] = {}
+    for path in sorted(path for path in texts if path.endswith(".py")):
+        project = next((parent for parent in PurePosixPath(path).parents if parent in projects), None)
+        if project is None:
+            continue
+        for node in ast.walk(ast.parse(texts[path], path)):
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            first = known.setdefault((project, node.name), path)
+            if first != path:
+                yield Finding(path, node.lineno, f"{first} has a class {node.name} too: name one by what it adds")
 
 
 def _imported(node: ast.AST) -> list[str]:

@@ -1,6 +1,7 @@
 """The real worker on a real bus, once per pair of stores; every test has a tenant of its own.
 
-Every test runs on files with SQLite and on MinIO with MongoDB. `test_every_pair.py` also runs on the other pairs.
+Every test runs on files with SQLite. Tests that depend on the stores also run on MinIO with MongoDB, and
+`test_every_pair.py` runs on the other pairs as well.
 """
 
 import tempfile
@@ -19,12 +20,27 @@ from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.worker import ArtifactsSettings, build
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
-from hivemem_testing.stores import STORES
+from hivemem_testing.stores import STORES, parametrize_stores
 
 from .hive import Agent, connect, parts_of
 
 PAIRS: Final = ("filesystem-sqlite", "minio-mongo")
 OTHER_PAIRS: Final = ("filesystem-mongo", "minio-sqlite", "seaweedfs-sqlite")
+STORE_SENSITIVE: Final = frozenset(
+    {
+        "test_client",
+        "test_client_faults",
+        "test_deletions",
+        "test_garbage_collection",
+        "test_kills",
+        "test_presigned",
+        "test_upkeep",
+        "test_uploads",
+        "test_views",
+        "test_workers",
+    }
+)
+"""The modules whose tests run on both of `PAIRS`."""
 LARGEST: Final = 64 * 1024 * 1024
 
 
@@ -51,9 +67,10 @@ class Deployment:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "pair" in metafunc.fixturenames:
-        every = metafunc.definition.nodeid.rpartition("::")[0].endswith("test_every_pair.py")
-        metafunc.parametrize("pair", (*PAIRS, *OTHER_PAIRS) if every else PAIRS, indirect=True, scope="session")
+    if metafunc.definition.path.stem == "test_every_pair":
+        parametrize_stores(metafunc, "pair", (*PAIRS, *OTHER_PAIRS), {"test_every_pair"})
+    else:
+        parametrize_stores(metafunc, "pair", PAIRS, STORE_SENSITIVE)
 
 
 @pytest.fixture(scope="package", autouse=True)

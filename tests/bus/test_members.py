@@ -117,7 +117,7 @@ async def test_who_stood_still_does_not_take_the_others_for_dead(
         asked.append(later)
         return later
 
-    monkeypatch.setattr("hivemem_runtime.bus.commands.members.now", jumped)
+    monkeypatch.setattr("hivemem_runtime.bus.commands.members.elapsed_seconds", jumped)
     await eventually(lambda: len(asked) > 3, "it woke up and went on")
     assert changes == []
     assert "other" in one.living

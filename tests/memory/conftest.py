@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -12,10 +12,27 @@ from nats.aio.client import Client
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
-from hivemem_testing.stores import STORES
+from hivemem_testing.stores import STORES, parametrize_stores
 
 from .hive import Agent, connect
 from .leasing import Place
+
+STORE_SENSITIVE: Final = frozenset(
+    {
+        "test_audit_loss",
+        "test_erase",
+        "test_export_import",
+        "test_idempotency",
+        "test_kills",
+        "test_lease_queues",
+        "test_list",
+        "test_many_writers",
+        "test_put_batch",
+        "test_random_history",
+        "test_random_writes",
+    }
+)
+"""The modules whose tests run on every store."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +47,11 @@ class Deployment:
         return Agent(self.client, self.worker, f"tenant-{uuid.uuid4().hex[:12]}", name)
 
 
-@pytest.fixture(scope="session", params=STORES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_stores(metafunc, "store", tuple(STORES), STORE_SENSITIVE)
+
+
+@pytest.fixture(scope="session")
 def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """The settings of one store, empty at first."""
     yield from STORES[request.param](request, "memory")

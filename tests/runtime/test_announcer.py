@@ -244,7 +244,7 @@ async def test_what_cannot_be_said_does_not_silence_the_rest(
 async def test_an_unknown_fault_does_not_silence_it(
     client: Client, ledger: SqliteLedger, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(module, "LONGEST_RETRY_SECONDS", 0.01)
     announcer = start(ledger)
     faults = [1, 2]
 

@@ -13,7 +13,7 @@ from .things import eventually
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "BACKOFF_SECONDS", (0.01,))
+    monkeypatch.setattr(loops, "LONGEST_BACKOFF_SECONDS", 0.01)
 
 
 def task_of(name: str) -> "asyncio.Task[object]":

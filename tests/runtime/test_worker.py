@@ -33,7 +33,7 @@ from .things import THING, eventually, open_ledger
 
 
 async def test_a_worker_waits_for_a_server_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.05,))
+    monkeypatch.setattr(module, "LONGEST_START_RETRY_SECONDS", 0.05)
     port = free_port()
     worker = build(settings(f"nats://127.0.0.1:{port}", tmp_path))
     starting = asyncio.create_task(start_with_patience(worker, asyncio.Event()))
@@ -57,7 +57,7 @@ async def test_waiting_ends_when_the_worker_is_stopped(tmp_path: Path) -> None:
 
 
 async def test_waiting_ends_when_the_patience_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(module, "LONGEST_START_RETRY_SECONDS", 0.01)
     worker = build(settings(f"nats://127.0.0.1:{free_port()}", tmp_path))
     with pytest.raises(Unavailable, match="cannot be reached"):
         await asyncio.wait_for(start_with_patience(worker, asyncio.Event(), 0.1), SECONDS)
@@ -84,7 +84,7 @@ async def test_a_server_that_is_too_old_is_refused_by_its_version(tmp_path: Path
 async def test_a_start_that_failed_half_way_can_be_tried_again(
     bus: ProcessServer, caller: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(module, "LONGEST_START_RETRY_SECONDS", 0.01)
     start, failures = Partitions.start, [1, 2]
 
     async def sometimes(partitions: Partitions) -> None:

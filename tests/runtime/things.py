@@ -24,7 +24,7 @@ DEADLINE_SECONDS: Final = 20.0
 POLL_SECONDS: Final = 0.01
 SILENCE_SECONDS: Final = 2.0
 UNSPEAKABLE: Final = "unspeakable"
-"""The id of a thing that cannot be announced, because its subject would be too long."""
+"""The note of a thing that cannot be announced, because its subject would be too long."""
 
 
 @dataclass(frozen=True, slots=True)

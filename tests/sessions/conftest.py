@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -12,11 +12,26 @@ from nats.aio.client import Client
 from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings, build
 from hivemem_testing.contract import Server
-from hivemem_testing.stores import STORES
+from hivemem_testing.stores import STORES, parametrize_stores
 
 from .hive import Agent, connect
 
 ARCHIVE_AFTER_EVENTS = 100
+
+
+STORE_SENSITIVE: Final = frozenset(
+    {
+        "test_cold_storage",
+        "test_deletion",
+        "test_durable",
+        "test_forks",
+        "test_idempotency",
+        "test_listing",
+        "test_past",
+        "test_random_history",
+    }
+)
+"""The modules whose tests run on every store."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,11 @@ class Deployment:
         return Agent(self.client, self.worker, f"tenant-{uuid.uuid4().hex[:12]}", name)
 
 
-@pytest.fixture(scope="session", params=STORES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_stores(metafunc, "store", tuple(STORES), STORE_SENSITIVE)
+
+
+@pytest.fixture(scope="session")
 def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """The settings of one store, empty at first."""
     yield from STORES[request.param](request, "sessions")

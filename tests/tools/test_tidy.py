@@ -50,6 +50,14 @@ def test_a_topic_with_a_port_holds_its_adapters(found: Found) -> None:
     assert found({adapter: "", f"{WORKER}/stores/ports.py": ""}) == []
 
 
+def test_a_class_name_leads_to_one_class_of_its_distribution(found: Found) -> None:
+    first, second = "shared/sky/hivemem_sky/stars.py", "shared/sky/hivemem_sky/moons.py"
+    twice = "class Orbit: ...\n\n\nclass _Kept: ...\n"
+    project = {"shared/sky/pyproject.toml": PROJECT}
+    assert found({first: twice, second: twice, **project}) == [f"{first}:1"]
+    assert found({first: twice, "shared/sea/hivemem_sea/moons.py": twice, **project}) == []
+
+
 def test_an_app_is_not_held_to_the_files_of_a_worker(found: Found) -> None:
     assert found({"apps/embedded/hivemem_embedded/command.py": ""}) == []
 

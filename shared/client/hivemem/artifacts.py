@@ -29,7 +29,7 @@ REQUEST_BYTES: Final = ARTIFACT_METADATA_BYTES + 8_192
 """The bytes that a request needs beside its data."""
 
 
-class Artifacts(services.Artifacts):
+class Artifacts(services.ArtifactsOperations):
     """Artifacts: files of a session, versioned, of any size.
 
     A file is named by its session and its name, or by its URL alone: `read("s1", "report.pdf", version=2)` and

@@ -14,7 +14,7 @@ PART_SECONDS: Final = 60.0
 """The time limit of a part: a worker compares for about a second, and then repairs the differences."""
 
 
-class Vectors(services.Vectors):
+class Vectors(services.VectorsOperations):
     """Vectors: memories found by meaning, and an index of one's own."""
 
     def __init__(self, hive: "Hive") -> None:

@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime import logs, loop
 from hivemem_runtime.background import Background
+from hivemem_runtime.backoff import Backoff
 from hivemem_runtime.bus import connection
 from hivemem_runtime.bus.commands.execution import Commands
 from hivemem_runtime.bus.commands.partitions import Partitions
@@ -46,7 +47,8 @@ PROBE_SECONDS: Final = 2.0
 OVERDUE_SHARE: Final = 0.9
 WATCH_SECONDS: Final = 2.0
 """Between two looks at the store, whoever asks for health."""
-START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+FIRST_START_RETRY_SECONDS: Final = 0.2
+LONGEST_START_RETRY_SECONDS: Final = 5.0
 NOT_OTHERS: Final = 0o077
 """The umask of every program that keeps data: its owner alone may read its files and enter its folders."""
 
@@ -306,7 +308,7 @@ async def start_with_patience(worker: Worker, stopped: asyncio.Event, patience_s
     """Servers may come up after their workers: what is retryable is tried again until it works or we are stopped.
 
     Raises what still fails when the patience is over."""
-    attempt = 0
+    backoff = Backoff(FIRST_START_RETRY_SECONDS, LONGEST_START_RETRY_SECONDS)
     deadline = elapsed_seconds() + patience_seconds
     while not stopped.is_set():
         try:
@@ -314,8 +316,7 @@ async def start_with_patience(worker: Worker, stopped: asyncio.Event, patience_s
         except HiveError as error:
             if not error.retryable or elapsed_seconds() >= deadline:
                 raise
-            wait = START_RETRY_SECONDS[min(attempt, len(START_RETRY_SECONDS) - 1)]
-            attempt += 1
+            wait = backoff.failed()
             log.warning("waiting for a server", service=worker.name, error=str(error), wait_seconds=wait)
             try:
                 await asyncio.wait_for(stopped.wait(), wait)

@@ -74,7 +74,7 @@ class DeadLetters:
 
 
 def _size(headers: Mapping[str, str]) -> int:
-    """No less than the headers take on the wire, with one more for what is left out."""
+    """Return an upper bound of the headers' size on the wire, with room for the header that names omitted ones."""
     return HEADERS_SPARE_BYTES + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items())
 
 

@@ -69,8 +69,8 @@ async def declare(
 ) -> None:
     """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start.
 
-    `feed` is the metadata of CHANGES where that has to be created. `known_key` is the key of the fleet, as far as the
-    caller knows it, for a bucket that lost it."""
+    `feed` is the metadata of CHANGES if it has to be created. `known_key` restores the fleet's key in a bucket that
+    lost it."""
     buckets = (_members(settings), _begun(settings), _claims(settings), _feed_key(settings))
     for wanted in (_ingest(settings), _dead(settings), *buckets):
         await _declare(client, wanted)

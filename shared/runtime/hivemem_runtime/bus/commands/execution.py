@@ -1,4 +1,4 @@
-"""Durable commands: what stands in the stream is done by the same operations that answer requests, many at a time."""
+"""Durable commands: the operations that answer requests also carry out the commands in INGEST, many at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -46,18 +46,19 @@ class _Step:
 
 
 class Commands:
-    """Handles the messages of a service's partitions; see `delivery.Handle`.
+    """Handles the messages of a service's partitions (see `delivery.Handle`).
 
-    Commits are submitted in order without waiting for one another, so that a batch shares commits of the ledger. An
-    operation of several steps waits for all before it, and those behind it wait for it. What fails for now is not
-    settled, nor is anything behind it; what can never succeed goes to DEAD and is settled by that.
+    Commits are submitted in order without waiting for one another, so commands share commits of the ledger. A command
+    of several steps runs alone: after all commands before it, and before any command behind it. A command that fails
+    for now is not settled, and neither is any command behind it. A command that can never succeed goes to DEAD, which
+    settles it.
     """
 
     def __init__(self, service: Service, dead: DeadLetters) -> None:
         self._service = service
         self._dead = dead
         self._failures: dict[int, int] = {}
-        """By stream sequence: failures of no known reason. The consumer's own count starts anew with each owner."""
+        """Counts unexplained failures by stream sequence. The consumer's own count begins anew with each owner."""
 
     async def handle(self, messages: Sequence[DurableMessage]) -> int:
         settled = 0
@@ -82,7 +83,8 @@ class Commands:
         return steps
 
     def _begin_one(self, message: DurableMessage, *, alone: bool) -> _Step | None:
-        """None for what has to be alone and is not: an operation of several steps, or what failed before."""
+        """Begin a command. Return None for one that has to be alone and is not: it has several steps, or failed
+        before."""
         suspect = message.sequence in self._failures
         if suspect and not alone:
             return None
@@ -104,7 +106,7 @@ class Commands:
         return _Step(message, begun.commit, key=key, last=last, call=call)
 
     def _call(self, message: DurableMessage) -> Call:
-        """Who asks for what, by the stored subject. Raises `InvalidRequest`."""
+        """Return the call that a stored subject and its headers describe. Raises `InvalidRequest`."""
         if not message.readable:
             raise InvalidRequest("headers: they are no header block of NATS", field="headers")
         tokens = message.subject.split(".")
@@ -148,7 +150,7 @@ class Commands:
         return settled
 
     def _reason_to_give_up(self, step: _Step, failure: BaseException, behind: list[_Step]) -> HiveError | None:
-        """None for what may succeed when it is tried again."""
+        """Return why a command goes to the dead letters, or None if a retry may succeed."""
         sequence = step.message.sequence
         if isinstance(failure, HiveError) and not failure.retryable:
             return failure

@@ -1,4 +1,4 @@
-"""Who is alive: each worker of a service says so in a key-value bucket, and all of them hear it."""
+"""Membership: each worker of a service renews an entry in a key-value bucket, which all of them watch."""
 
 import asyncio
 import os
@@ -54,10 +54,10 @@ def _weight(member: str, partition: int) -> bytes:
 
 
 class Members:
-    """The living workers of one service, this one among them from `start` to `leave`.
+    """The living workers of one service, including this one from `start` to `leave`.
 
-    What it says is a hint about who should ask for a partition: two workers may differ for a moment, and the pin of
-    the partition's consumer decides.
+    Membership is a hint which worker should pull from a partition. Two workers may see different members for a moment;
+    the pin of the partition's consumer decides.
     """
 
     def __init__(self, client: Client, service: str, *, ttl_seconds: int = TTL_SECONDS) -> None:
@@ -134,7 +134,7 @@ class Members:
             self._changed()
 
     async def _say_or_log(self) -> None:
-        """Whatever goes wrong: who no longer listens to the silence of the others never takes their partitions."""
+        """Renew the entry and log any error: a worker whose loop ended here would never take over partitions."""
         try:
             await self._say()
         except Unavailable as error:

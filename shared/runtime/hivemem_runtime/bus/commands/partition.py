@@ -11,12 +11,14 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import INGEST
+from hivemem_runtime.backoff import backoff_seconds
 from hivemem_runtime.bus.alone import alone_lock
 from hivemem_runtime.bus.commands.crash_counts import CrashCounts
-from hivemem_runtime.bus.commands.pinned_consumer import GROUP, PullSettings, Session
+from hivemem_runtime.bus.commands.pinned_consumer import GROUP, PinnedSession, PullSettings
 from hivemem_runtime.bus.commands.progress import Progress, pins
 from hivemem_runtime.bus.delivery import DurableMessage, Handle
 from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
+from hivemem_runtime.bus.wire import plain_frame, send
 from hivemem_runtime.clock import elapsed_seconds
 
 log = structlog.get_logger("hivemem.bus")
@@ -168,7 +170,7 @@ class Partition:
 
     async def _obtain(self) -> bool:
         """Wait as the next in line until the pin comes, or until somebody else should have it."""
-        session = Session(self._client, self._address, None, self._settings, self.wake)
+        session = PinnedSession(self._client, self._address, None, self._settings, self.wake)
         look_again_at = elapsed_seconds() + self._settings.pin_seconds
         try:
             await session.open()
@@ -188,7 +190,7 @@ class Partition:
             await self._back_off()
         return False
 
-    async def _offer_abandoned(self, session: Session) -> None:
+    async def _offer_abandoned(self, session: PinnedSession) -> None:
         """The pin comes only with a message, and what a dead owner had got would not come again before its wait is
         over. An owner that has its pin by the time of the reset notices the gap, and starts anew."""
         info = await ask(self._client, f"CONSUMER.INFO.{self._address}")
@@ -199,7 +201,7 @@ class Partition:
 
     async def _consume(self) -> bool:
         """Handle messages until the pin is gone or unwanted; False if the handler could not settle one."""
-        session = Session(self._client, self._address, self._pin, self._settings, self.wake)
+        session = PinnedSession(self._client, self._address, self._pin, self._settings, self.wake)
         taken_at = elapsed_seconds()
         try:
             await session.open()
@@ -230,8 +232,8 @@ class Partition:
             self.failures = 0
             self.settled += settled
         # Not confirmed: a lost acknowledgement has the message sent again, and its id makes that harmless.
-        for message in messages[:settled]:
-            await self._client.publish(message.ack, ACK)
+        if settled:
+            await send(self._client, [plain_frame(message.ack, ACK) for message in messages[:settled]])
         if settled < len(messages):
             self.failures += 1
             await self._crashes.end()
@@ -278,7 +280,7 @@ class Partition:
         if pin is None or elapsed_seconds() >= valid_until:
             return
         with suppress(*Failures):
-            # What was settled is acknowledged before the next owner starts from what is not.
+            # Settled messages are acknowledged before the next owner begins with the first unsettled one.
             await self._client.flush(timeout=STATUS_TIMEOUT_SECONDS)
             await ask(
                 self._client,
@@ -288,8 +290,7 @@ class Partition:
             )
 
     async def _back_off(self) -> None:
-        seconds = min(BACKOFF_SECONDS * 2 ** min(self.failures, 10), BACKOFF_MAXIMUM_SECONDS)
-        until = elapsed_seconds() + seconds
+        until = elapsed_seconds() + backoff_seconds(self.failures + 1, BACKOFF_SECONDS, BACKOFF_MAXIMUM_SECONDS)
         while not self._stopping and (left := until - elapsed_seconds()) > 0:
             await self._pause(left)
 

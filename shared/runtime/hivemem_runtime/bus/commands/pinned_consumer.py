@@ -62,7 +62,7 @@ class PullSettings:
         return SAFE_SHARE * self.pin_seconds
 
 
-class Session:
+class PinnedSession:
     """One inbox, and what came to it in an unbroken order. In doubt it is closed: what the server still sends is lost.
 
     Without a pin it asks for one message, so that nothing else is under way when the pin comes with it. With a pin it

@@ -1,17 +1,16 @@
 """Announcing: every committed record on the feed, exactly once per version, in version order per key.
 
-The store is the outbox: what stands above a key's announced mark is due. Whoever commits announces right away; before
-a record goes out, the one before it is known to be out or is sent first; a sweep sends what a crash or a lost
-connection left. What is out already the publisher leaves out, and the server refuses it. One wave is on its way at a
-time, and the next one starts when it is acknowledged.
+The store is the outbox: records above a key's announced mark are due. The worker that commits announces right away.
+Before a record is sent, its predecessor is known to be on the feed or is sent first. A sweep sends what a crash or a
+lost connection left due. The publisher leaves out records that are on the feed already, and the server refuses them.
+One wave is under way at a time.
 
-Before anything is sent over a new connection, and every few seconds, the feed is compared with what the ledger knows to
-have been told. Where the feed lost something, the ledger makes its keys due again, and they are announced again.
-"""
+Before anything is sent over a new connection, and every few seconds, the feed is compared with the ledger's feed mark.
+If the feed lost messages, the ledger makes its keys due again, and they are announced again."""
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -21,6 +20,8 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
+from hivemem_runtime.backoff import Backoff
+from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.feed.guard import FeedGuard
 from hivemem_runtime.bus.feed.publisher import Outgoing, Publisher, PublishFailed, encode_announcement
 from hivemem_runtime.bus.feed.subject_places import FeedDoubtful, LedgerOlder
@@ -41,11 +42,12 @@ SWEEP_SECONDS: Final = 1.0
 SWEEP_AGE_SECONDS: Final = 2.0
 SWEEP_KEYS: Final = 200
 SWEEP_SHARE_SECONDS: Final = 0.05
-"""While the queue is not empty, sweeping and it take turns of about so long."""
+"""While the queue is not empty, sweeps and the queue take turns of about this length."""
 FLUSH_SECONDS: Final = 10.0
 STALLED_SECONDS: Final = 5.0
-"""After failing for so long, the announcer says that it is in trouble."""
-_RETRY_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
+"""The announcer reports trouble after failing for this long."""
+FIRST_RETRY_SECONDS: Final = 0.05
+LONGEST_RETRY_SECONDS: Final = 1.0
 
 Key = tuple[str, str, str]
 
@@ -68,8 +70,7 @@ class Announcer:
         self._clock = clock or (lambda: time.time_ns() // 1_000)
         self._queue: deque[Committed] = deque()
         self._wanted: deque[tuple[Due, asyncio.Future[None]]] = deque()
-        self._out: OrderedDict[Key, int] = OrderedDict()
-        """Ordered, because a plain dict looks through what has left it for what is its first."""
+        self._out = BoundedDict[Key, int](KNOWN_KEYS)
         self._left = 0
         """How many records ever left the queue."""
         self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -84,7 +85,7 @@ class Announcer:
         ledger.on_commit(self._committed)
 
     def start(self, client: Client, streams: StreamSettings | None = None) -> None:
-        """After the streams are declared. What was committed before is found in the store."""
+        """Start announcing; the streams have to be declared. Earlier commits are found in the store."""
         self._left += len(self._queue)
         self._queue.clear()
         self._out.clear()
@@ -175,7 +176,7 @@ class Announcer:
         self._wake.set()
 
     async def _run(self) -> None:
-        swept, failures = 0.0, 0
+        swept, backoff = 0.0, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while not self._ended and not (self._stopping and not self._queue):
             try:
                 if self._guard.doubtful():
@@ -189,25 +190,25 @@ class Announcer:
                     await self._wave()
                 else:
                     await self._wait()
-                failures, self._failing_since = 0, None
+                backoff.succeeded()
+                self._failing_since = None
             except FeedDoubtful as error:
                 log.warning("the feed is looked at again", error=str(error))
                 self._guard.doubt()
             except LedgerOlder as error:
                 self._guard.suspect(str(error))
             except (PublishFailed, HiveError, JetStreamRefused, StreamConflict, nats.errors.Error) as error:
-                # Whatever it was, the stream may be another one by now.
+                # The stream may have changed.
                 self._guard.doubt()
-                wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
-                failures += 1
+                wait = backoff.failed()
                 self._failed(str(error))
                 log.warning("announcing again", error=str(error), wait_seconds=wait, queued=len(self._queue))
                 await asyncio.sleep(wait)
             except Exception as error:
-                # Whatever it is: a worker that goes on committing must not fall silent.
+                # A worker that goes on committing must go on announcing, whatever the error is.
                 self._failed(repr(error))
                 log.exception("announcing failed", queued=len(self._queue))
-                await asyncio.sleep(_RETRY_SECONDS[-1])
+                await asyncio.sleep(LONGEST_RETRY_SECONDS)
 
     def _failed(self, reason: str) -> None:
         self._failure = reason
@@ -310,7 +311,7 @@ class Announcer:
         """Whether nothing is left that had to wait for the queue."""
         older_than = self._clock() - int(SWEEP_AGE_SECONDS * 1_000_000)
         if self._queue:
-            # What was committed after its front is in it, or follows: by waves it is told many times as cheaply.
+            # Later commits are in the queue or follow: waves announce them many times as cheaply.
             older_than = min(older_than, self._queue[0].stamp.at)
         until = elapsed_seconds() + SWEEP_SHARE_SECONDS
         for due in await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS):
@@ -371,7 +372,4 @@ class Announcer:
     def _reached(self, reached: Mapping[Key, int]) -> None:
         for key, version in reached.items():
             self._out[key] = version
-            self._out.move_to_end(key)
             self._ledger.announced(*key, version)
-        while len(self._out) > KNOWN_KEYS:
-            self._out.popitem(last=False)

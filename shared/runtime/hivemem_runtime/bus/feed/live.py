@@ -1,6 +1,7 @@
-"""The feed as it happens, for who needs no history: each change as a plain message, at most once.
+"""Live changes without history: each change as a plain message, at most once.
 
-Who is woken by it looks for itself at what there is, and looks again when told that something may have been missed.
+A change wakes its listener, who then reads the current state. The listener reads it again after a reconnect, because
+changes may have been missed.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class LiveChanges:
         self._ignore: Callable[[], None] | None = None
 
     async def start(self, client: Client) -> None:
-        """What is announced after this returns is heard of."""
+        """Subscribe. Changes announced after this returns are received."""
         self._subscription = await subscribe(client, self._subject, self._receive)
         self._ignore = on_reconnect(client, self._missed)
         await settle(client)

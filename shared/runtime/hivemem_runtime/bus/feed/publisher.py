@@ -155,7 +155,7 @@ class Publisher:
         raise PublishFailed("others publish on the same subjects all the time")
 
     async def _not_out(self, messages: Sequence[Outgoing]) -> list[Outgoing]:
-        """Those that the feed does not hold yet, as far as is known; where nothing is known it is asked."""
+        """Return the messages that the feed does not hold yet. The server is asked about unknown subjects."""
         unknown: dict[str, None] = {}
         for message in messages:
             if message.subject in unknown or self._places.get(message.subject) is not None:

@@ -27,8 +27,8 @@ from hivemem_runtime.bus.subscriptions import subscribe
 ANSWER_SECONDS: Final = 2.0
 """How much later than it said the server may answer."""
 HELD_BACK_SECONDS: Final = 0.1
-"""How long a request stands for what is there now. The server would neither fill it nor end it while as much is out, at
-all workers together, as may be."""
+"""The expiry of a request for messages that are available now. While all workers together have `max_ack_pending`
+messages out, the server would neither fill nor end such a request."""
 PAUSE_SECONDS: Final = 0.5
 INACTIVE_SECONDS: Final = 10
 NOTHING_NOW: Final = ("404", "408")
@@ -49,10 +49,11 @@ class FeedPull(JetStreamContext.PullSubscription):
         self._batch = 0
 
     async def fetch(self, batch: int = 1, timeout: float | None = 5, heartbeat: float | None = None) -> list[Msg]:  # noqa: ASYNC109  # the library's own signature
-        """What is there, at most a batch; else the next one, with what came with it. `TimeoutError` if none came.
+        """Return available messages, at most a batch. If there are none, wait for the next one, and return it with what
+        arrived by then. Raises `TimeoutError` if none came.
 
-        FastStream goes on asking until its batch is full. It gets that error for all but the first time, which has it
-        hand over at once what it has.
+        FastStream calls this until its batch is full. Every call after the first raises that error, so that FastStream
+        hands over the messages at once.
         """
         self._batch = max(self._batch, batch)
         if batch < self._batch:

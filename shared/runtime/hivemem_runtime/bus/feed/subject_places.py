@@ -1,7 +1,6 @@
 """Where the feed stands on each subject: what may be expected there, and which versions are out already."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from hmac import compare_digest
 from typing import Any, Final, NamedTuple
@@ -13,6 +12,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES, FEED_ID, SIGNATURE
+from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.feed.fleet_key import signature
 from hivemem_runtime.bus.jetstream import API, JetStreamRefused, StoredMessage, ask, message_of
 
@@ -50,21 +50,18 @@ class LedgerOlder(Exception):
 
 
 class FeedPlaces:
-    """What was learned of the feed, bounded. It may be outdated: the server compares it with how things are."""
+    """A bounded cache of subjects' last messages. It may be outdated, since the server checks each expectation."""
 
     def __init__(self, client: Client, key: bytes) -> None:
         self._client = client
         self._key = key
-        self._places: OrderedDict[str, Place] = OrderedDict()
+        self._places = BoundedDict[str, Place](KNOWN_SUBJECTS)
 
     def get(self, subject: str) -> Place | None:
         return self._places.get(subject)
 
     def note(self, subject: str, place: Place) -> None:
         self._places[subject] = place
-        self._places.move_to_end(subject)
-        while len(self._places) > KNOWN_SUBJECTS:
-            self._places.popitem(last=False)
 
     def clear(self) -> None:
         self._places.clear()

@@ -35,8 +35,8 @@ GRACE_SECONDS: Final = 10.0
 DEFAULT_INBOX: Final = "_INBOX"
 CONSUMER_NOT_FOUND: Final = 10014
 FEED: Final = "hivemem-feed"
-"""In the metadata of a consumer: the feed that it reads. A consumer that was made for an earlier epoch may stand behind
-sequences that were handed out again, so it begins anew."""
+"""The name in a consumer's metadata for the feed that it reads. A consumer of an earlier epoch may be ahead of reused
+sequences, so it is made again."""
 
 
 class _Broker(NatsBroker):
@@ -65,10 +65,10 @@ async def _as_it_came(message: Any) -> list[Msg]:
 
 
 class Reactions:
-    """The reactions of one worker. All workers of a service share them: each change goes to one of them.
+    """The reactions of one worker. All workers of a service share the consumers: each change goes to one worker.
 
-    A batch is in feed order; two workers may have batches at the same time, so a handler goes by the changes'
-    versions and does nothing for one that it knows. `options` are those of the connection.
+    A batch is in feed order. Two workers may handle batches at the same time, so a handler compares versions and skips
+    the changes that it knows. `options` are passed to the connection.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from hivemem_contracts.changes import Change, traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, Unavailable
 from hivemem_contracts.streams import FEED_ID
 from hivemem_contracts.subjects import dead_subject
+from hivemem_runtime.backoff import backoff_seconds
 from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage, parse_delivery
 from hivemem_runtime.bus.feed.subject_places import version_of
@@ -55,15 +56,15 @@ class ReceivedChange:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What is done with the changes whose subject one of the `filters` matches.
+    """A handler for changes whose subject matches one of the `filters`.
 
-    `handle` gets them in feed order and does all of a batch or raises. It must bear to get a change again: a batch
-    that failed comes once more, whole or one by one. A retryable `HiveError` is tried again for as long as it takes,
-    anything else a few times, and then the change goes to DEAD.
+    `handle` gets changes in feed order, and does all of a batch or raises. It has to tolerate repeated changes: a
+    failed batch is delivered again, whole or one by one. A retryable `HiveError` is retried for as long as it takes,
+    any other error a few times; then the change goes to DEAD.
 
-    `gather_seconds` passes after a batch that was not full, so that the next one is worth its work. With `one_batch` no
-    more than a full batch is out at a time, at all workers together: for what keeps to the feed's order by itself.
-    `ack_wait_seconds` is how long a worker may be silent before another one gets what it has.
+    `gather_seconds` is a pause after a batch that was not full, so that the next batch is larger. With `one_batch`, all
+    workers together have at most one full batch out, which keeps the feed's order. Another worker gets the batch of one
+    that is silent for `ack_wait_seconds`.
     """
 
     name: str
@@ -199,9 +200,8 @@ class Reacting:
             await self._back_off()
 
     async def _back_off(self) -> None:
-        seconds = min(BACKOFF_SECONDS * 2 ** min(self.failing, 10), BACKOFF_MAXIMUM_SECONDS)
         self.failing += 1
-        await self._wait(seconds)
+        await self._wait(backoff_seconds(self.failing, BACKOFF_SECONDS, BACKOFF_MAXIMUM_SECONDS))
 
     async def _wait(self, seconds: float) -> None:
         """No longer than until the worker stops."""

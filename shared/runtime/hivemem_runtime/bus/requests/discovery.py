@@ -1,8 +1,7 @@
 """Discovery by the NATS services protocol (ADR-32): `nats service` and the doctor find workers through it.
 
-Whoever asks names the subject of the answer, so it goes to inboxes only. Answers are made at most some times a second,
-once for all who asked in between, and how many may wait for one is bounded.
-"""
+The caller names the reply subject, so answers go to inboxes only. An answer is made at most 100 times a second, once
+for all callers in between, and the number of waiting callers is bounded."""
 
 import asyncio
 from collections.abc import Callable, Sequence

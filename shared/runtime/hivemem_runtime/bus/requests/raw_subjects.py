@@ -55,12 +55,12 @@ class RawRequest:
     headers: Mapping[str, str]
     data: bytes
     call: Call
-    """Who asks, and for which operation the bytes are."""
+    """The sender, and the operation that the bytes are part of."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """What goes back; the values of its headers hold no line breaks."""
+    """The answer to a raw request. Header values contain no line breaks."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     data: bytes = b""
@@ -70,8 +70,7 @@ Answering = Callable[[RawRequest], Awaitable[RawAnswer]]
 
 
 class RawSubject:
-    """Answers the messages of one subject, or of those that a pattern matches. They are parts of an operation, so the
-    same policy applies to them."""
+    """Answers the messages of a subject or a pattern. They are parts of an operation, so its policy applies to them."""
 
     def __init__(
         self,

@@ -190,8 +190,8 @@ class MongoBatch:
             await self._drop_requests(outdated)
 
     async def _drop_requests(self, requests: Iterable[Document]) -> None:
-        """Drop the requests that live as long as their key, which is erased. The erasure drops them too, except those
-        that another key answers."""
+        """Drop the requests that live as long as their key, which is erased. The erasure drops them too, except
+        requests whose answer is another key's."""
         operations = self.bench.operations()
         for request in requests:
             operations.delete(REQUESTS, {"_id": request["_id"], "v": request["v"]})

@@ -172,7 +172,7 @@ class Committer:
         self._queue.put_back(submitted[len(plan.settled) :])
 
     def _fail(self, submitted: Sequence[_Submitted], error: HiveError) -> None:
-        """Fail these writes and all that were queued behind them: no later write may be kept without an earlier one."""
+        """Fail these writes and every write queued behind them: no later write may be kept without an earlier one."""
         for each in submitted:
             _refuse(each.outcome, error)
         for behind in self._queue.clear():
