@@ -55,7 +55,7 @@ async def command(
     service: str = "items",
     **more: Any,
 ) -> dict[str, Any]:
-    """Publish a command. With `message_id` None it has no id header; with "" its id is built from the number."""
+    """Publish a command. With `message_id` None it has no id header; with "" its id names the item and the number."""
     subject = command_subject(tenant, AGENT, service, operation, item)
     headers = None if message_id is None else {MESSAGE_ID: message_id or f"{item}-{number}"}
     return await publish(client, subject, orjson.dumps({"item": item, "number": number, **more}), headers)

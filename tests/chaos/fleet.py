@@ -139,7 +139,7 @@ def works(worker: ProcessServer) -> bool:
 
 
 def status(worker: ProcessServer) -> str:
-    with urllib.request.urlopen(f"{worker.url}/status", timeout=5) as answer:  # an address on loopback
+    with urllib.request.urlopen(f"{worker.url}/status", timeout=5) as answer:  # a loopback address
         return str(answer.read().decode())
 
 

@@ -24,7 +24,7 @@ class Tampering(Protocol):
         """Make the body unreadable."""
 
     def set(self, entity: str, id: str, which: int | None, **fields: Any) -> None:
-        """Change the columns next to the body."""
+        """Change the fields next to the body."""
 
     def remove(self, entity: str, id: str, version: int | None) -> None: ...
 

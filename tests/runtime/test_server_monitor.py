@@ -1,4 +1,4 @@
-"""The monitoring of a nats-server, and pages that come from another program."""
+"""The monitoring pages of a nats-server, and pages that are invalid."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests to an object store carry no hash of their bytes in the signature, so they carry a checksum instead."""
+"""Requests to an object store do not sign a hash of their bytes, so a checksum protects them on the way."""
 
 from collections.abc import Iterator, Sequence
 

@@ -27,7 +27,7 @@ LONGEST_AGE_SECONDS: Final = 2.0
 
 
 class Place(NamedTuple):
-    """The folder to damage, and the choices for it."""
+    """The arguments of a damage: the folder, an earlier copy, and the source of random choices."""
 
     folder: Folder
     copy: Path

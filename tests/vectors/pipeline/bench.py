@@ -169,7 +169,7 @@ class Bench:
         await self.indexer.take_up(told)
 
     async def retry(self) -> None:
-        """Retry all waiting items, as if their back-off and the lease of other workers were over."""
+        """Retry all waiting items an hour later, when no back-off delays them any more."""
         self.let_time_pass()
         page = await self.ledger.covered(ITEM, TENANT, "retry", equals={}, limit=1_000)
         await self.indexer.retry(TENANT, [found.id for found in page.items])

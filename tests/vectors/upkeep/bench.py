@@ -146,8 +146,7 @@ class Bench:
         await eventually(done, "all vectors are in the index")
 
     async def check_vectors(self, collection: str, dimension: int) -> None:
-        """Check that the store has exactly the points of a collection's living vectors. Its dimension must be unique.
-        """
+        """Check that the store has exactly the points of a collection's living vectors. Its dimension is unique."""
         low, high = within_collection(collection)
         page = await self.ledger.find(VECTOR, TENANT, "living", equals={}, low=low, high=high, limit=1_000)
         names = {vector_point_name(head.id, head.version) for head in page.items}
