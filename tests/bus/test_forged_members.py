@@ -96,7 +96,7 @@ async def test_a_flood_of_members_is_bounded_and_odd_entries_are_ignored(
 
 
 async def test_a_full_bucket_keeps_nobody_from_joining(client: Client) -> None:
-    """A flood of entries pushes out older entries instead."""
+    """A flood of entries pushes out older entries instead of blocking new ones."""
     body = b"x" * 3_500
     for first in range(0, 1_400, 100):
         names = [f"$KV.{MEMBERS}.other.{first + number}" for number in range(100)]

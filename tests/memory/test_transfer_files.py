@@ -30,7 +30,7 @@ async def hive(bot: Agent, deployment: Deployment) -> AsyncIterator[hivemem.Hive
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def elsewhere(deployment: Deployment) -> AsyncIterator[hivemem.Hive]:
-    """A new tenant."""
+    """A client with a new tenant."""
     tenant = deployment.agent().tenant
     async with hivemem.connect(deployment.settings.nats_url, tenant=tenant, agent="importer") as hive:
         yield hive

@@ -1,4 +1,4 @@
-"""Each message decides where its answer goes and how errors are sent."""
+"""The reply subjects that a worker accepts, and the encoding of errors."""
 
 import orjson
 import pytest

@@ -26,7 +26,7 @@ from .verifier import Verifier
 FINDINGS_SHOWN: Final = 30
 LOG_LINES_SHOWN: Final = 15
 _WRITES: Final = 12
-"""The numbers of writes to acknowledge before each copy, before each cut, and after it."""
+"""The number of writes to acknowledge before each copy, before each cut, and after it."""
 _WRITES_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.01
 _GONE_SECONDS: Final = 15.0

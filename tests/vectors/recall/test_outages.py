@@ -51,7 +51,7 @@ def with_store(shelf: Shelf, store: VectorStore) -> Shelf:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def without_index(shelf: Shelf, tmp_path: Path) -> AsyncIterator[Shelf]:
-    """Kill the engine, and prevent its restart."""
+    """A shelf whose engine is killed and cannot be started again."""
     folder = tmp_path / "edge"
     store = EdgeVectors(folder)
     await store.ensure_collection(shelf.desk.collection, SCHEMA)
@@ -235,7 +235,7 @@ async def test_a_store_that_hangs_is_waited_for_a_moment(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def lonely(tmp_path: Path) -> AsyncIterator[Client]:
-    """A bus without a memory worker."""
+    """A shelf on a bus without a memory worker."""
     with packaged_nats(tmp_path / "lonely") as server:
         client = await connect(server.url, "lonely")
         yield client
