@@ -84,7 +84,7 @@ ALWAYS: Final = (
 
 
 def all_cases() -> Iterator[Case]:
-    """Return all cases; the cases that always run come first."""
+    """Yield all cases; the cases that always run come first."""
     yield from ALWAYS
     for service_name, service in SERVICES.items():
         for strikes, kind in KINDS.items():

@@ -52,7 +52,7 @@ async def _read_batch(client: Client, stream: str, subject: str, first: int) -> 
 
 
 def in_order(subject: str, versions: Iterable[int], expected: Iterable[int]) -> Iterator[str]:
-    """Return a finding for each missing, repeated or reordered entry."""
+    """Yield a finding for each missing, repeated or reordered entry."""
     seen: set[int] = set()
     highest = 0
     for version in versions:

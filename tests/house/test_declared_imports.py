@@ -16,7 +16,7 @@ PROJECTS = sorted([*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("[as]*/*/p
 
 
 def imported(package: Path) -> Iterator[tuple[str, str]]:
-    """Return each top-level name that the package imports, and the places."""
+    """Yield each top-level name that the package imports, with its place."""
     for path in package.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):

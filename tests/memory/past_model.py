@@ -61,7 +61,7 @@ class PastModel:
         return sorted(found, key=lambda place: (place[0].split(":"), place[1]))
 
     def diff(self, prefix: str, start: str, end: str) -> Iterator[tuple[Place, Body | None, Body | None]]:
-        """Return the differences in content between two moments."""
+        """Yield the differences in content between two moments."""
         for place in self.below(prefix):
             before, after = self.living(place, start), self.living(place, end)
             if (before is None) is not (after is None) or (before and after and said(before) != said(after)):

@@ -23,7 +23,7 @@ REPLIES = (b"", b"_INBOX.\xff", b"_INBOX.a\x0b1", b"\x0c", b"$JS.API.INFO", b"_I
 
 
 async def create(client: Client) -> int:
-    """Create a session as an uninvolved agent."""
+    """Create a session as an uninvolved agent, and return its revision."""
     body = orjson.dumps({"app_name": "a", "user_id": "u"})
     answer = await client.request("hive.req.other.bystander.sessions.create", body, timeout=SECONDS)
     revision: int = orjson.loads(answer.data)["revision"]

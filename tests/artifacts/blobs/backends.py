@@ -23,7 +23,7 @@ class Backend:
 
     open: Callable[[], BlobStore]
     holds: Callable[[], set[str]]
-    """Return the path or key of everything in the place. Empty folders do not count."""
+    """Returns the path or key of everything in the place. Empty folders do not count."""
     content: Callable[[str], bytes]
     arguments: tuple[str, ...]
     """The arguments with which `opened` opens the same store in another process."""

@@ -56,7 +56,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 async def everything_once(store: BlobStore, tenant: str = TENANT) -> str:
-    """Run every call that makes files or folders."""
+    """Run every call that makes files or folders, and return the blob."""
     blob = await put(store, b"hello", tenant)
     staging = await staged(store, b"staged")
     await staging.flush()

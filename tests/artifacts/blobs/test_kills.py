@@ -48,7 +48,7 @@ def life(backend: Backend, store: BlobStore) -> Iterator[Life]:
 
 
 async def check_whole(store: BlobStore) -> list[str]:
-    """Check that the bytes of every blob match its name."""
+    """Check that the bytes of every blob match its name, and return the names."""
     blobs = [stored.blob for stored in await everything(store.blobs())]
     for blob in blobs:
         assert digest(await whole(store, blob)) == blob

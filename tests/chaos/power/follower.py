@@ -88,7 +88,7 @@ class Follower:
         self.findings.append(f"reader {self.name}: {what}")
 
     def compare(self, expected: Mapping[Address, Versions]) -> Iterator[str]:
-        """Return the versions that are missing, differ from the ledger, or are not in the ledger."""
+        """Yield the versions that are missing, differ from the ledger, or are not in the ledger."""
         for address, versions in expected.items():
             if self.prefix in (None, address[0]):
                 for what in self._differences(address, versions):

@@ -34,7 +34,7 @@ class Operation:
 
 
 def check(operations: Sequence[Operation], histories: Mapping[str, History]) -> Iterator[str]:
-    """Return the contradictions, each with its key and its versions."""
+    """Yield the contradictions, each with its key and its versions."""
     by_key: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         by_key[operation.key].append(operation)

@@ -235,7 +235,7 @@ async def test_a_store_that_hangs_is_waited_for_a_moment(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def lonely(tmp_path: Path) -> AsyncIterator[Client]:
-    """A shelf on a bus without a memory worker."""
+    """A connection to a bus without a memory worker."""
     with packaged_nats(tmp_path / "lonely") as server:
         client = await connect(server.url, "lonely")
         yield client
