@@ -11,9 +11,10 @@ SEEDS ?= 3
 CUTS ?= 1000
 CASES ?= 1000000
 
-MEMBERS := contracts shared/client shared/runtime services/sessions services/memory services/artifacts services/vectors services/embedded tests/hivemem_testing
-MEMBER_NAMES := hivemem hivemem-artifacts hivemem-contracts hivemem-embedded hivemem-memory hivemem-runtime hivemem-sessions hivemem-testing hivemem-vectors
-MEMBER_PROJECTS := $(MEMBERS:%=%/pyproject.toml)
+# Each folder with a pyproject.toml, a level or two down, is a distribution.
+MEMBER_PROJECTS := $(wildcard */pyproject.toml */*/pyproject.toml)
+MEMBERS := $(MEMBER_PROJECTS:%/pyproject.toml=%)
+MEMBER_NAMES := $(shell sed -n 's/^name = "\(.*\)"/\1/p' $(MEMBER_PROJECTS))
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -67,11 +68,13 @@ layers: $(INSTALLED) ## who may import whom
 tidy: $(INSTALLED) ## the rules of the house
 	$(BIN)/python tools/tidy.py
 
-documents: $(INSTALLED) ## whether the generated parts of docs/ say what the contracts and the command say
+documents: $(INSTALLED) ## whether all that is generated says what the contracts, the workers and the command say
+	$(BIN)/python tools/declarations.py --check
 	$(BIN)/python -m hivemem_contracts --check docs
 	$(BIN)/python tools/command_reference.py --check
 
-docs: $(INSTALLED) ## write the generated parts of docs/ again
+docs: $(INSTALLED) ## write all that is generated again: parts of docs/ and of the client, lists of members and settings
+	$(BIN)/python tools/declarations.py
 	$(BIN)/python -m hivemem_contracts docs
 	$(BIN)/python tools/command_reference.py
 

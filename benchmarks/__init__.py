@@ -1,1 +1,1 @@
-"""Hivemem next to the session services of google-adk: the same events, the same disk, in one run, by turns."""
+"""Hivemem next to other libraries: the same work on the same disk, in one run, by turns."""

@@ -29,10 +29,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "benchmarks" / "results"
 DOCS: Final = ROOT / "docs"
 WIDTH: Final = 190
-"""Of a table that goes into a file."""
+"""The width of a table that is written into a file."""
 
 LONGEST_SECONDS: Final = 900
-"""A suite stops by itself, whatever hangs."""
+"""The time limit of a suite, even if a part hangs."""
 
 What = Annotated[
     list[str] | None,
@@ -70,7 +70,7 @@ def main(
 
 
 def chosen(what: list[str]) -> dict[str, list[str]]:
-    """Scenarios by suite."""
+    """Return the scenarios to run, by suite."""
     found: dict[str, list[str]] = {}
     for name in what:
         suite, _, scenario = name.partition(".")
@@ -108,7 +108,7 @@ async def measure(
     async with asyncio.timeout(LONGEST_SECONDS), suite.open_lab(directory, stores, results) as lab:
         servers = {name: text for fleet in lab.fleets.values() for name, text in fleet.servers.items()}
         results.machine = describe(directory, servers, suite.packages)
-        # What was imported for all of them together must not burden anybody's garbage collection.
+        # The imports of all contenders must not slow down anybody's garbage collection.
         gc.collect()
         gc.freeze()
         for name in scenarios:

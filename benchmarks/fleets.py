@@ -1,4 +1,4 @@
-"""Hivemem as it runs in production: real servers, the worker a process of its own."""
+"""Hivemem as in production: real servers, and the worker in a process of its own."""
 
 import functools
 import os
@@ -25,7 +25,7 @@ STOP_SECONDS: Final = 20.0
 
 @dataclass(frozen=True)
 class Fleet:
-    """One nats-server, one store, one worker process, whose settings further ones can share."""
+    """One nats-server, one store and one worker process; further workers can share its settings."""
 
     store: Store
     nats: ProcessServer
@@ -39,7 +39,7 @@ class Fleet:
 
     @property
     def servers(self) -> dict[str, str]:
-        """Versions by name."""
+        """Return the versions of the software, by name."""
         return {server.name: server.detail for server in (self.nats, self.mongo) if server is not None}
 
 
@@ -83,7 +83,7 @@ def worker_process(directory: Path, service: str, settings: Mapping[str, str]) -
 
 
 class Embedded:
-    """`hivemem up` on a folder; `seconds` is from its start to its line that says ready."""
+    """`hivemem up` on a folder; `seconds` is the time from its start to its ready line."""
 
     def __init__(self, data: Path) -> None:
         command = [str(Path(sysconfig.get_path("scripts")) / "hivemem"), "up", "--nats-port", "0", "--http-port", "0"]

@@ -1,4 +1,4 @@
-"""What the run ran on. Absolute times mean little without it."""
+"""The machine of the run. Absolute times mean little without it."""
 
 import asyncio
 import os
@@ -20,27 +20,27 @@ POLL_SECONDS = 0.5
 
 
 class Company:
-    """How much else the machine did during the run. To be read when all processes of the run have ended."""
+    """Measures the other load of the machine during the run. Read it when all processes of the run have ended."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._busy, self._ours = busy_seconds(), _our_seconds()
 
     def cores(self) -> str:
-        """How many cores were busy with other work, on average."""
+        """Return the average number of cores that were busy with other work."""
         others = (busy_seconds() - self._busy) - (_our_seconds() - self._ours)
         return f"{max(0.0, others) / (time.monotonic() - self._started):.1f} cores, on average of the run"
 
 
 def busy_seconds() -> float:
-    """What all cores have worked since the machine started: user, nice and system, with interrupts."""
+    """Return the processor time of all cores since the machine started: user, nice and system, with interrupts."""
     fields = Path("/proc/stat").read_text().split(maxsplit=8)[1:8]
     user, nice, system, _idle, _waiting, hard, soft = map(int, fields)
     return (user + nice + system + hard + soft) / os.sysconf("SC_CLK_TCK")
 
 
 async def at_rest() -> float:
-    """Wait until nothing is done in the background any more, or it takes too long; answers for how long."""
+    """Wait until background work has ended, or it takes too long; return the time waited."""
     began = calm_since = time.monotonic()
     while time.monotonic() - calm_since < CALM_SECONDS and time.monotonic() - began < LONGEST_SECONDS:
         before, at = busy_seconds(), time.monotonic()
@@ -56,13 +56,13 @@ def _our_seconds() -> float:
 
 
 def largest_bytes(pid: int) -> int:
-    """How large a process has been at most."""
+    """Return the peak memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) * 1024
 
 
 def describe(directory: Path, servers: Mapping[str, str], packages: Sequence[str]) -> dict[str, str]:
-    """By what it is called in the table; `directory` is where the data of the run are."""
+    """Describe the machine, by the labels of the table; `directory` holds the data of the run."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -85,7 +85,7 @@ def _processor() -> str:
 
 
 def _filesystem(directory: Path) -> str:
-    """The kind of the file system with the longest mount point above the folder."""
+    """Return the type of the file system of the folder."""
     try:
         mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -95,7 +95,7 @@ def _filesystem(directory: Path) -> str:
 
 
 def _fsync(directory: Path) -> str:
-    """How long the disk takes to make 4 KiB durable."""
+    """Measure how long the disk takes to make 4 KiB durable."""
     file = directory / "fsync-probe"
     samples: list[float] = []
     with file.open("wb", buffering=0) as probe:

@@ -10,7 +10,7 @@ from benchmarks.table import markdown
 
 def publish(suite: Suite, results: Results, docs: Path) -> None:
     begin = f"<!-- measured {suite.name}: written by `make bench ARGS=--publish` -->"
-    end = f"<!-- end of what was measured of {suite.name} -->"
+    end = f"<!-- end of the measurements of {suite.name} -->"
     page = docs / "benchmarks.md"
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, found, after = rest.partition(end)

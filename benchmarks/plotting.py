@@ -1,4 +1,4 @@
-"""How the plots of the page look; each is kept as PNG and SVG."""
+"""Draws the plots of the page, each as PNG and SVG."""
 
 # matplotlib leaves the options of its methods untyped.
 # pyright: reportUnknownMemberType=false
@@ -29,7 +29,7 @@ STYLE: Final[dict[Any, Any]] = {
 }
 
 Shown = Mapping[str, tuple[str, str]]
-"""Label and colour by the name in the results."""
+"""The label and colour of each contender, by its name in the results."""
 
 
 def shown_of(peers: Mapping[str, str], stores: Mapping[str, str] = STORES) -> Shown:
@@ -38,7 +38,7 @@ def shown_of(peers: Mapping[str, str], stores: Mapping[str, str] = STORES) -> Sh
 
 
 def draw(suite: Suite, results: Results, directory: Path) -> list[str]:
-    """The names of the plots for which something was measured."""
+    """Draw the plots with measurements, and return their names."""
     directory.mkdir(parents=True, exist_ok=True)
     drawn: list[str] = []
     for name, plot in suite.plots.items():
@@ -56,33 +56,33 @@ def draw(suite: Suite, results: Results, directory: Path) -> list[str]:
 def found(
     results: Results, measure: str, shown: Shown, names: Iterable[str] | None = None
 ) -> list[tuple[str, str, Measured]]:
-    """Label, colour and measurement of those who have one."""
+    """Yield label, colour and measurement of each contender with a measurement."""
     chosen = shown if names is None else names
     return [(*shown[name], measured) for name in chosen if (measured := results.find(measure, name)) is not None]
 
 
 def shares(axes: Axes, measurements: Sequence[tuple[str, str, Measured]]) -> None:
-    """Which share of the samples took at most so long."""
+    """Draw the share of samples within a given time."""
     for label, colour, measured in measurements:
         ordered = sorted(measured.samples)
         shares = [(place + 1) / len(ordered) * 100 for place in range(len(ordered))]
         axes.plot(ordered, shares, color=colour, label=label)
     plain_numbers(axes)
     axes.set_xlabel("ms")
-    axes.set_ylabel("% of all at most so long")
+    axes.set_ylabel("% of all within this time")
     axes.set_ylim(0, 100)
     axes.grid(visible=True, axis="x", which="major", color="#dddddd")
     axes.legend(frameon=False, loc="lower right")
 
 
 def plain_numbers(axes: Axes) -> None:
-    """A logarithmic scale that says 0.1, 1, 1,000."""
+    """Set a logarithmic scale with labels such as 0.1, 1, 1,000."""
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
 
 
 def bars(axes: Axes, measurements: Sequence[tuple[str, str, Measured]], unit: str) -> None:
-    """Medians of the rounds, on a logarithmic scale, with the lowest and the highest round as a line."""
+    """Draw medians of the rounds, on a logarithmic scale, with the lowest and the highest round as a line."""
     for place, (_, colour, measured) in enumerate(measurements):
         low, high = measured.spread
         axes.barh(place, measured.value, color=colour, height=0.6)

@@ -1,4 +1,4 @@
-"""What was measured: one value a round, so that the spread is known, and the machine it was measured on."""
+"""The results: one value for each round, to show the spread, and the machine of the run."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ SAMPLES_KEPT: Final = 2_000
 
 @dataclass(frozen=True)
 class Measured:
-    """`of` is whose it is; `samples` are single timings, thinned out, for the plots."""
+    """A measurement. `of` names its contender; `samples` are single timings, thinned out, for the plots."""
 
     measure: str
     of: str
@@ -62,7 +62,7 @@ class Results:
 
 
 def _thinned(samples: Sequence[float]) -> list[float]:
-    """In order, every n-th: the percentiles stay what they are."""
+    """Sort the samples and keep every n-th, which preserves the percentiles."""
     ordered = sorted(samples)
     step = max(1, len(ordered) // SAMPLES_KEPT)
     return [round(value, 4) for value in ordered[::step]]

@@ -1,4 +1,4 @@
-"""The rows of the comparison: what is shown of whom, against whom, and the mark that it has to reach."""
+"""The rows of the comparison: a measure, its contenders, and the mark to reach."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,18 +11,19 @@ STORES: Final = {"sqlite": "Hivemem, SQLite", "mongo": "Hivemem, MongoDB"}
 
 @dataclass(frozen=True)
 class Row:
-    """`marks` are the bounds for the stores, in the unit of the measure or, with `times`, in times the best peer."""
+    """A row. `marks` are the bounds for the stores, in the unit of the measure or, with `times`, in times the best
+    peer."""
 
     title: str
     measure: str
     suffix: str = ""
-    """Of the contender's name: which way in."""
+    """The part of the contender's name that says how it calls Hivemem."""
 
     better: Literal["less", "more"] = "less"
     marks: tuple[float, float] | None = None
     times: bool = False
     against: str | None = None
-    """What of the peers stands next to it, where that is called otherwise."""
+    """The measure of the peers to compare with, if its name differs."""
 
     def of(self, results: Results, store: str) -> Measured | None:
         name = "up" if self.suffix == "up" else f"{store}{self.suffix}"
@@ -32,7 +33,7 @@ class Row:
         return results.find(self.against or self.measure, peer)
 
     def ratio(self, results: Results, store: str, peers: Iterable[str]) -> float | None:
-        """How many times better than the better one of the peers."""
+        """Return how many times better the value is than the best peer."""
         mine = self.of(results, store)
         found = [peer.value for name in peers if (peer := self.of_peer(results, name)) is not None]
         if mine is None or not found or mine.unit == "x":

@@ -1,4 +1,4 @@
-"""A suite: what is measured of one service, side by side with its peers, and how that is shown."""
+"""A suite: the measurements of one service, side by side with its peers, and their presentation."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -14,7 +14,7 @@ from benchmarks.rows import Row
 
 
 class Lab(Protocol):
-    """Everything that a suite measures, set up once for its run, on one disk."""
+    """The contenders of a suite, set up once for its run, on one disk."""
 
     @property
     def fleets(self) -> Mapping[Store, Fleet]: ...
@@ -26,8 +26,8 @@ Scenario = Callable[[Any], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot of the page: so many axes side by side, and what stands below them. `draw` answers False where nothing of
-    it was measured."""
+    """A plot of the page: its number of axes side by side, and its caption. `draw` returns False without
+    measurements."""
 
     columns: int
     draw: Callable[[Results, Sequence[Axes]], bool]
@@ -36,8 +36,8 @@ class Plot:
 
 @dataclass(frozen=True)
 class Suite:
-    """`stores` and `peers` are by their name in the results, with the heading of their column; `packages` those whose
-    versions are told."""
+    """A suite. `stores` and `peers` map names in the results to column headings; `packages` are listed with their
+    versions."""
 
     name: str
     title: str

@@ -30,7 +30,7 @@ def rows(suite: Suite, results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def shown(measured: Measured | None) -> str:
-    """The median of the rounds, and the lowest and the highest."""
+    """Return the median of the rounds, with the lowest and the highest."""
     if measured is None:
         return "-"
     low, high = measured.spread
@@ -46,7 +46,7 @@ def number(value: float) -> str:
 
 
 def _ratios(row: Row, suite: Suite, results: Results) -> str:
-    """One for each store that was measured: how many times better than the better peer."""
+    """Return for each measured store how many times better it is than the best peer."""
     ratios = [row.ratio(results, store, suite.peers) for store in STORES]
     return " / ".join("-" if ratio is None else f"{number(ratio)}x" for ratio in ratios) if any(ratios) else ""
 

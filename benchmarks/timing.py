@@ -1,4 +1,4 @@
-"""Timing calls, and what is said of many timings."""
+"""Times calls, and summarises many timings."""
 
 import statistics
 import time
@@ -21,7 +21,7 @@ def median(samples: Sequence[float]) -> float:
 
 @dataclass
 class Load:
-    """What many did at once. Times in milliseconds."""
+    """The result of many concurrent callers. Times are in milliseconds."""
 
     seconds: float = 0.0
     samples: list[float] = field(default_factory=list[float])
@@ -33,7 +33,7 @@ class Load:
 
 
 async def timed(call: Callable[P, Awaitable[object]], *args: P.args, **fields: P.kwargs) -> float:
-    """Milliseconds."""
+    """Return the time of a call in milliseconds."""
     before = time.perf_counter()
     await call(*args, **fields)
     return (time.perf_counter() - before) * 1_000

@@ -1,4 +1,4 @@
-"""Who is measured when, and under which names."""
+"""The order of the contenders, and their names."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def turns(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
-    """Everybody once a round; who begins changes, so that nobody always runs after the same one."""
+    """Yield every contender once a round; a different one starts each round, so that the order varies."""
     for number in range(rounds):
         first = number % len(contenders)
         for contender in (*contenders[first:], *contenders[:first]):

@@ -1,7 +1,7 @@
-"""A reader of the feed that goes on where it stopped. Start the fleet with `hivemem up`, then run this file twice.
+"""A reader of the feed that resumes where it stopped. Start the fleet with `hivemem up`, then run this file twice.
 
-It keeps its cursor in a file, `follow.cursor` or the one that FOLLOW_CURSOR names, and ends once it has read everything
-up to the three events that it appends itself. HIVEMEM_URL names another server than the one on this machine.
+It keeps its cursor in a file, `follow.cursor` or FOLLOW_CURSOR, and ends when it has read everything up to the three
+events that it appends itself. Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ KEPT = Path(os.environ.get("FOLLOW_CURSOR", "follow.cursor"))
 
 
 def kept_cursor() -> str:
-    """Where to go on; a reader that never read begins now."""
+    """Return the saved cursor; a new reader begins now."""
     try:
         return KEPT.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -27,7 +27,7 @@ def keep_cursor(cursor: str) -> None:
 
 
 async def append_three(hive: hivemem.Hive) -> str:
-    """Something to read; answers the message id of the last one."""
+    """Append events to read, and return the message id of the last one."""
     session = await hive.sessions.create(app_name="follow", user_id="carol")
     last = ""
     for number in (1, 2, 3):
@@ -38,12 +38,12 @@ async def append_three(hive: hivemem.Hive) -> str:
 
 
 async def follow(hive: hivemem.Hive, since: str) -> None:
-    """Read up to what is appended here, and remember after each change how far it is."""
+    """Read up to the appended events, and save the cursor after each change."""
     async with hive.changes("event", since=since) as feed:
         last = await append_three(hive)
         async for change in feed:
             print(f"  {change.at:%H:%M:%S} session {change.namespace}: event {change.version} by {change.actor}")
-            # First the work, then the cursor: after a crash in between, the change is seen again rather than never.
+            # First the work, then the cursor: after a crash in between, the change is seen again, and not lost.
             keep_cursor(change.cursor)
             if change.cause == last:
                 return
@@ -56,8 +56,8 @@ async def main() -> None:
         try:
             await follow(hive, since)
         except hivemem.FeedError as gap:
-            # Retention removed what was not read yet, or the stream was made anew. A reader that keeps a copy of what
-            # it reads would build it up again here; this one goes on with what there is.
+            # Retention removed unread changes, or the stream was recreated. A reader with a copy of the data
+            # would rebuild it here; this one continues with the remaining changes.
             print(f"a gap: {gap}")
             await follow(hive, gap.resume)
     print(f"done; the cursor is in {KEPT}")

@@ -1,6 +1,6 @@
-"""Hivemem without its client: nats-py and JSON are enough, as any language with a NATS client would do it.
+"""Hivemem without its client: nats-py and JSON are enough, and any other NATS client works the same way.
 
-Start the fleet with `hivemem up`, then run this file. HIVEMEM_URL names another server than the one on this machine.
+Start the fleet with `hivemem up`, then run this file. Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ TENANT, AGENT = "default", "plain"
 
 
 async def request(client: Client, operation: str, body: dict[str, Any]) -> dict[str, Any]:
-    """`hive.req.<tenant>.<agent>.<service>.<operation>`; the id makes it safe to send the same request again."""
+    """Send a request to `hive.req.<tenant>.<agent>.<service>.<operation>`; its id makes it safe to send it again."""
     message = await client.request(
         f"hive.req.{TENANT}.{AGENT}.sessions.{operation}",
         json.dumps(body).encode(),
@@ -31,7 +31,7 @@ async def request(client: Client, operation: str, body: dict[str, Any]) -> dict[
 
 
 async def main() -> None:
-    # Answers go to inboxes of this agent alone: a server can keep others from listening there.
+    # Answers go to inboxes of this agent only: a server can keep others from listening there.
     client = await nats.connect(URL, inbox_prefix=f"_INBOX_{TENANT}_{AGENT}")
     session_id = uuid.uuid4().hex
 
@@ -45,7 +45,7 @@ async def main() -> None:
         "append",
         {"session_id": session_id, "event": {"type": "note", "content": "by request"}, "state_delta": {"n": 1}},
     )
-    print(f"event {appended['sequence']} is there, at revision {appended['revision']}")
+    print(f"event {appended['sequence']} is stored, at revision {appended['revision']}")
 
     # A durable command is a publish to a stream: `hive.in.<tenant>.<agent>.<service>.<operation>.<route>`.
     stream = client.jetstream()

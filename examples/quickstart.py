@@ -1,6 +1,6 @@
 """The first five minutes with the client. Start the fleet with `hivemem up`, then run this file.
 
-HIVEMEM_URL names another server than the one on this machine.
+Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ async def main() -> None:
         session_id = session.session_id
         print(f"session {session_id} is {session.status}")
 
-        # A request: when it returns, the event is on disk and the state has changed with it.
+        # A request: when it returns, the event and its change of the state are on disk.
         appended = await hive.sessions.append(
             session_id=session_id,
             event=hivemem.NewEvent(type="question", content={"text": "What is a hive?"}),
             state_delta={"topic": "bees", "user:language": "en"},
         )
-        print(f"event {appended.sequence} is there, at revision {appended.revision}")
+        print(f"event {appended.sequence} is stored, at revision {appended.revision}")
 
-        # Two agents that write at the same time: who asks for the revision that is no longer there is told so.
+        # Two agents write at the same time: the one that expects an old revision gets a conflict.
         try:
             await hive.sessions.state_set(session_id=session_id, key="topic", value="wasps", expect_revision=1)
         except hivemem.RevisionConflict as conflict:
             print(f"refused: {conflict}")
 
-        # A durable command: the bus keeps it, and a worker carries it out a moment later. Its message id comes back on
+        # A durable command: the bus stores it, and a worker carries it out a moment later. Its message id comes back on
         # the feed as the cause of the change.
         async with hive.changes(hivemem.prefix("event", session_id)) as feed:
             receipt = await hive.publish(

@@ -1,5 +1,5 @@
-"""An assistant that remembers what it is told and finds it again by what it means. Start the fleet with `hivemem up`,
-then run this file. HIVEMEM_URL names another server than the one on this machine.
+"""An assistant that stores notes and finds them again by meaning. Start the fleet with `hivemem up`,
+then run this file. Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ QUESTIONS = (
 
 
 async def remember(hive: hivemem.Hive) -> None:
-    """A put waits for no embedding: it returns when the memory is on disk."""
+    """Put the notes. A put does not wait for the embedding: it returns when the memory is on disk."""
     await hive.memory.put_batch(
         puts=[
             hivemem.PutMemory(namespace="user:olivia", key=key, value={"text": text}, importance=importance)
@@ -35,7 +35,7 @@ async def remember(hive: hivemem.Hive) -> None:
 
 
 async def ask(hive: hivemem.Hive, question: str) -> None:
-    # Read your writes: wait until what was acknowledged before is indexed, ten seconds at most.
+    # Read-your-writes: wait until all acknowledged memories are indexed, at most ten seconds.
     answer = await hive.recall(question, namespace_prefix="user:olivia", limit=2, wait_ms=10_000)
     print(f"{question}?")
     for item in answer.items:
@@ -50,12 +50,12 @@ async def main() -> None:
         for question in QUESTIONS:
             await ask(hive, question)
 
-        # What goes into a prompt: as much of the best as fits, with what matters ahead of what merely fits.
+        # Memories for a prompt: the best ones that fit into the budget, with extra weight for importance.
         weights = hivemem.Weights(relevance=1.0, importance=0.5)
         answer = await hive.recall("planning a dinner", namespace_prefix="user:olivia", weights=weights, max_tokens=40)
         print("for the prompt:", " ".join(item.text or "" for item in answer.items))
 
-        # What is no longer so is not found any more.
+        # Recall finds the newest version only.
         await hive.memory.put(namespace="user:olivia", key="seat", value="Olivia has come to like the aisle.")
         await ask(hive, "where would she like to be seated")
         print("done")

@@ -1,6 +1,6 @@
-"""A purchase that follows rules: a state machine with guards says which events a session takes, and when.
+"""A purchase that follows rules: a state machine with guards says which events a session accepts, and when.
 
-Start the fleet with `hivemem up`, then run this file. HIVEMEM_URL names another server than the one on this machine.
+Start the fleet with `hivemem up`, then run this file. Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from hivemem import Machine, NewEvent, Transition
 
 URL = os.environ.get("HIVEMEM_URL", "nats://127.0.0.1:4222")
 
-# Guards are CEL. `state` is the session's, as it was before the event; one that cannot be evaluated does not hold.
+# Guards are CEL over the session's `state` before the event. A guard that cannot be evaluated does not hold.
 PURCHASE = Machine(
     initial="wanted",
     states=["wanted", "offered", "approved", "ordered", "dropped"],
     transitions=[
         Transition(source="wanted", event="offer", target="offered", when="event.content.price > 0.0"),
         Transition(source="offered", event="offer", target="offered", when="event.content.price > 0.0"),
-        # Two arrows for one event: the first whose guard holds is taken, so what is cheap needs nobody's approval.
+        # Two transitions for one event: the first whose guard holds is taken, so cheap offers need no approval.
         Transition(source="offered", event="order", target="ordered", when="state.price <= state.budget"),
         Transition(source="offered", event="approve", target="approved", when="event.author == 'boss'"),
         Transition(source="approved", event="order", target="ordered"),
@@ -29,7 +29,7 @@ PURCHASE = Machine(
 
 
 async def say(hive: hivemem.Hive, session_id: str, event: NewEvent, price: int | None = None) -> None:
-    """Append an event, and show where that leads to, or why it is refused."""
+    """Append an event, and show the new state, or why the event is refused."""
     try:
         await hive.sessions.append(
             session_id=session_id, event=event, state_delta=None if price is None else {"price": price}

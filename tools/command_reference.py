@@ -1,6 +1,6 @@
 """Writes the reference of the `hivemem` command between the markers of docs/cli.md, from the command itself.
 
-`python tools/command_reference.py` writes it, `--check` only says whether it is out of date.
+`python tools/command_reference.py` writes it; `--check` only reports whether it is out of date.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 import typer
 
 from hivemem.cli.app import app
-from hivemem.cli.places import OperationCommand, place_name
+from hivemem.cli.positional_fields import OperationCommand, place_name
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 NAME: Final = "hivemem"
@@ -20,7 +20,7 @@ NAME: Final = "hivemem"
 _PART: Final = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end of commands -->)", re.DOTALL)
 _ESCAPED_MARKUP: Final = re.compile(r"\\(?=\[)")
 _TOLD_ONCE: Final = {"help", "json"}
-"""Options of every command, which the page tells of once."""
+"""Options of every command, which the page describes once."""
 _COMPLETION: Final = {"install_completion", "show_completion"}
 _WORDS: Final[dict[type, str]] = {str: "text", int: "number", float: "number", Path: "path"}
 
@@ -39,8 +39,8 @@ def main(arguments: list[str]) -> int:
 
 
 def page(text: str) -> str:
-    """The page with its reference as it has to be."""
-    assert len(_PART.findall(text)) == 1, f"{PAGE.name} needs its pair of markers once"
+    """Return the page with an up-to-date reference."""
+    assert len(_PART.findall(text)) == 1, f"{PAGE.name} needs its pair of markers exactly once"
     return _PART.sub(lambda found: f"{found[1]}\n{reference()}\n\n{found[2]}", text)
 
 

@@ -1,13 +1,15 @@
-"""Holds the rules of the house that no linter knows: each finding is one line, file:line and what to do about it."""
+"""Checks the rules of this repository that no linter knows: each finding is one line, file:line and its fix."""
 
 import ast
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 LONGEST_FILE_LINES = 400
 CODE_SUFFIXES = {".py", ".sh", ".js", ".css"}
@@ -25,13 +27,16 @@ WORKER_FILES = {
 }
 # A file that has grown long becomes a folder of the same name, one file a topic.
 WORKER_FOLDERS = {"adapters", "decisions", "endpoints", "entities", "reactions"}
-# It runs the workers and is none itself.
-NOT_A_WORKER = "embedded"
+# A worker that has grown holds topics: folders with these files and folders inside. A topic with a port of its own
+# (`ports.py`) holds that port's adapters too, under names of their own.
+TOPIC_FILES = {"__init__.py", "decisions.py", "endpoints.py", "entities.py", "ports.py", "reactions.py"}
+COMPOSE = "docker-compose.yml"
+CATALOGUE = "contracts/hivemem_contracts/catalog.py"
 
 BUCKETS = re.compile(r"(?:^|_)(?:utils?|commons?|helpers?|bases?|managers?|misc)$")
 LEDGER_ADAPTER = re.compile(r"hivemem_runtime\.ledger\.(?:mongo|opening|sqlite)(?:\.|$)")
 
-# What no committed line holds, and what to do instead. The brackets keep a pattern from finding itself.
+# Patterns that no committed line may have, and the fix. The brackets keep a pattern from finding itself.
 UNWANTED_TEXT = [
     (
         re.compile(r"\b(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)\b"),
@@ -71,7 +76,7 @@ def main() -> int:
 
 
 def committed_files(root: Path) -> list[str]:
-    """What is in the repository, and what would be with the next commit."""
+    """Return the paths of all files that git tracks, or would track with the next commit."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in listed if path and (root / path).is_file()]
@@ -80,13 +85,16 @@ def committed_files(root: Path) -> list[str]:
 def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Iterator[Finding]:
     texts = {path: text for path in paths if (text := _text(root / path)) is not None}
     for path, text in texts.items():
-        yield from _name_findings(PurePosixPath(path))
+        yield from _name_findings(PurePosixPath(path), texts.keys())
         yield from _text_findings(PurePosixPath(path), text)
         if path.endswith(".py"):
             yield from _code_findings(PurePosixPath(path), ast.parse(text, path))
+    yield from _class_findings(texts)
     lengths = {path: text.count("\n") for path, text in texts.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
     yield from _length_findings(lengths, long_files)
     yield from _typing_findings(set(texts))
+    yield from _worker_findings(texts)
+    yield from _version_findings(texts)
 
 
 def _text(path: Path) -> str | None:
@@ -96,15 +104,18 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _name_findings(path: PurePosixPath) -> Iterator[Finding]:
+def _name_findings(path: PurePosixPath, paths: Set[str]) -> Iterator[Finding]:
     if path.suffix == ".py" and any(BUCKETS.search(part) for part in (*path.parts[:-1], path.stem)):
         yield Finding(str(path), 1, "a bucket: name the module by what it is responsible for")
     inside = _within_worker(path)
-    if inside is None or path.parts[1] == NOT_A_WORKER:
+    if inside is None:
         return
-    if (len(inside.parts) == 1 and inside.name not in WORKER_FILES) or (
-        len(inside.parts) > 1 and inside.parts[0] not in WORKER_FOLDERS
-    ):
+    first, *rest = inside.parts
+    known = first in (WORKER_FOLDERS if rest else WORKER_FILES)
+    if rest and not known:
+        topic = PurePosixPath(*path.parts[:4])
+        known = rest[0] in (WORKER_FOLDERS if rest[1:] else TOPIC_FILES) or f"{topic}/ports.py" in paths
+    if not known:
         rooms = ", ".join(sorted(WORKER_FOLDERS))
         yield Finding(
             str(path), 1, f"all workers have the same file names: put it into the folder of its room ({rooms})"
@@ -112,7 +123,7 @@ def _name_findings(path: PurePosixPath) -> Iterator[Finding]:
 
 
 def _within_worker(path: PurePosixPath) -> PurePosixPath | None:
-    """The path inside the package of a service: `worker.py` of services/sessions/hivemem_sessions/worker.py."""
+    """Return the path inside the package of a service: `worker.py` of services/sessions/hivemem_sessions/worker.py."""
     parts = path.parts
     if len(parts) > 3 and parts[0] == "services" and parts[2] == f"hivemem_{parts[1]}":
         return PurePosixPath(*parts[3:])
@@ -138,6 +149,23 @@ def _code_findings(path: PurePosixPath, tree: ast.Module) -> Iterator[Finding]:
             yield Finding(str(path), node.lineno, "no sleeps in tests: wait for the signal, or poll up to a bound")
 
 
+def _class_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """A public class name leads to one class of its distribution; adapters and tests have no exception."""
+    projects = {PurePosixPath(path).parent for path in texts if PurePosixPath(path).name == "pyproject.toml"}
+    projects -= {PurePosixPath()}
+    known: dict[tuple[PurePosixPath, str], str] = {}
+    for path in sorted(path for path in texts if path.endswith(".py")):
+        project = next((parent for parent in PurePosixPath(path).parents if parent in projects), None)
+        if project is None:
+            continue
+        for node in ast.walk(ast.parse(texts[path], path)):
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            first = known.setdefault((project, node.name), path)
+            if first != path:
+                yield Finding(path, node.lineno, f"{first} has a class {node.name} too: name one by what it adds")
+
+
 def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [name.name for name in node.names]
@@ -147,7 +175,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _sleeps(call: ast.Call) -> bool:
-    """Whether it waits for time to pass; a sleep of zero only lets the others run."""
+    """Return whether a call waits for time to pass; a sleep of zero only lets other tasks run."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     zero = len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
     return name == "sleep" and not zero
@@ -172,6 +200,36 @@ def _typing_findings(paths: set[str]) -> Iterator[Finding]:
         for package in sorted(package for package in packages if package.parent == folder):
             if f"{package}/py.typed" not in paths:
                 yield Finding(str(package / "py.typed"), 1, "missing: without it nobody sees the package's types")
+
+
+def _worker_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what the declaration of a worker lacks: an entry point, a place in the catalogue, a line of compose."""
+    for project, worker in _projects(texts, "services/*/pyproject.toml"):
+        name = PurePosixPath(project).parent.name
+        package = f"hivemem_{name}"
+        points = worker["project"].get("entry-points", {}).get("hivemem.workers", {})
+        if points.get(name) != f"{package}.worker:WORKER":
+            advice = f'missing: `{name} = "{package}.worker:WORKER"` under [project.entry-points."hivemem.workers"]'
+            yield Finding(project, 1, advice)
+        if CATALOGUE in texts and f'    "{name}",\n' not in texts[CATALOGUE]:
+            yield Finding(CATALOGUE, 1, f'missing in NAMES: `"{name}",`')
+        if COMPOSE in texts and f"\n  {name}:" not in texts[COMPOSE]:
+            yield Finding(COMPOSE, 1, f"missing under services: `{name}: {{ <<: *worker, … }}`")
+
+
+def _version_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the distributions whose version is not that of the contracts: all of them carry one."""
+    versions = {path: table["project"]["version"] for path, table in _projects(texts, "**/pyproject.toml")}
+    wanted = versions.get("contracts/pyproject.toml")
+    for path, version in versions.items():
+        if wanted is not None and version != wanted:
+            yield Finding(path, 1, f'`version = "{version}"`: the contracts, and so all distributions, have {wanted}')
+
+
+def _projects(texts: Mapping[str, str], pattern: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, text in texts.items():
+        if fnmatch(path, pattern) and "project" in (table := tomllib.loads(text)):
+            yield path, table
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What carries and keeps the same bytes without Hivemem."""
+"""Peers that carry and store the same bytes without Hivemem."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ BUCKET: Final = "bare"
 
 
 async def publish_chunks(url: str, file: Path) -> float:
-    """Seconds until another connection has all of a file, in chunks, each acknowledged; nothing is kept or hashed."""
+    """Return the seconds until another connection has a whole file, in acknowledged chunks, not stored or hashed."""
     sender, receiver = await connect(url, "bare sender"), await connect(url, "bare receiver")
 
     async def acknowledge(message: Msg) -> None:
@@ -53,7 +53,7 @@ async def publish_chunks(url: str, file: Path) -> float:
 
 
 def copy(file: Path, to: Path) -> float:
-    """Seconds until a copy is on the disk."""
+    """Return the seconds until a copy is on the disk."""
     started = time.perf_counter()
     with file.open("rb") as source, to.open("wb") as target:
         shutil.copyfileobj(source, target, 1024 * 1024)
@@ -65,7 +65,7 @@ def copy(file: Path, to: Path) -> float:
 
 
 class BareMinio:
-    """The client of the object store, as it comes."""
+    """The client of the object store, with its defaults."""
 
     def __init__(self, server: ProcessServer) -> None:
         address = server.url.removeprefix("http://")

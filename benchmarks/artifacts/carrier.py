@@ -1,6 +1,6 @@
 """`python -m benchmarks.artifacts.carrier URL up|down SESSION NAME FILE`: one transfer by a process of its own.
 
-It prints the seconds that it took, and by how many bytes the process grew meanwhile, as JSON.
+It prints its time in seconds, and the growth of the process in bytes, as JSON.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from benchmarks.artifacts.lab import AGENT, TIMEOUT_SECONDS
 from benchmarks.machine import largest_bytes
 
 WARM = bytes(2 * 1024 * 1024)
-"""Goes the same way first, so that what is loaded and set up once is not taken for growth."""
+"""The warm-up file, which is transferred first so that one-time loading and setup do not count as growth."""
 
 
 async def carry(url: str, way: str, session: str, name: str, file: Path) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Everything that is measured, set up once for the whole run, on one disk."""
+"""The contenders of the suite, set up once for the whole run, on one disk."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ BLOCK: Final = 1024 * 1024
 
 @dataclass(frozen=True)
 class Lab:
-    """`minio` is there where MongoDB is: the two stores are a laptop's, and a cluster's."""
+    """The contenders. `minio` comes with MongoDB: one pair of stores suits a laptop, the other a cluster."""
 
     directory: Path
     sizes: Sizes
@@ -32,7 +32,7 @@ class Lab:
     minio: ProcessServer | None
 
     async def file(self, name: str, size: int) -> Path:
-        """A file whose bytes nobody has seen before."""
+        """Write a file of new random bytes."""
         path = self.directory / name
         await asyncio.to_thread(_write, path, size)
         return path

@@ -1,4 +1,4 @@
-"""What is shown of files."""
+"""The rows of the table of files."""
 
 from typing import Final
 

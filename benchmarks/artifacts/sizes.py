@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The sizes and counts of the measurements."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,11 +8,11 @@ from typing import Final
 class Sizes:
     rounds: int
     large_bytes: int
-    """Of the file that goes over the bus."""
+    """The bytes of the file that goes over the bus."""
 
     presigned_bytes: int
     small_files: int
-    """In one turn."""
+    """The number of small files in one turn."""
 
 
 FULL: Final = Sizes(rounds=3, large_bytes=1024**3, presigned_bytes=256 * 1024**2, small_files=10_000)

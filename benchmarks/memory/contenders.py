@@ -1,4 +1,4 @@
-"""What can be measured: Hivemem through its library, and by a plain NATS client so that the library's cost shows."""
+"""The ways into Hivemem: through its library, and by a plain NATS client to show the cost of the library."""
 
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -18,7 +18,7 @@ PAGE: Final = 1_000
 
 
 class Contender(Protocol):
-    """A store of memories, as one agent uses it. `name` is that of a namespace, see `item.namespace`."""
+    """A store of memories, as one agent uses it. `name` is the name of a namespace, see `item.namespace`."""
 
     @property
     def name(self) -> str: ...
@@ -26,15 +26,15 @@ class Contender(Protocol):
     async def put(self, name: str, key: str, number: int) -> None: ...
 
     async def get(self, name: str, key: str) -> int:
-        """The number in the value."""
+        """Read a memory, and return the number in its value."""
         ...
 
     async def put_batch(self, name: str, first: int, count: int) -> None:
-        """Memories under their numbers as keys, all in one call."""
+        """Put memories with their numbers as keys, in one call."""
         ...
 
     async def list(self, name: str, limit: int) -> int:
-        """The first ones below a prefix; answers how many came."""
+        """List the first memories below a prefix, and return their number."""
         ...
 
     async def close(self) -> None: ...
@@ -73,7 +73,7 @@ class HivememContender:
         return (await self.hive.memory.get(namespace=namespace(name), key=key, as_of=moment)).version
 
     async def snapshot(self, name: str) -> int:
-        """All of a namespace, page by page; answers how many came."""
+        """Read a snapshot of a namespace, page by page, and return the number of memories."""
         page = await self.hive.memory.snapshot(namespace=namespace(name), limit=PAGE)
         count = len(page.items)
         while page.cursor is not None:

@@ -1,4 +1,4 @@
-"""The one memory that everybody keeps: about 300 bytes as JSON."""
+"""The memory that every contender stores: about 300 bytes as JSON."""
 
 from typing import Any, Final
 
@@ -13,10 +13,10 @@ def value(number: int) -> dict[str, Any]:
 
 
 def namespace(name: str) -> str:
-    """LangGraph takes the segments as a tuple."""
+    """Return the segments of the namespace; LangGraph takes them as a tuple."""
     return f"user:{name}:facts"
 
 
 def put_body(name: str, key: str, number: int) -> dict[str, Any]:
-    """The body of `memory.put`."""
+    """Return the body of `memory.put`."""
     return {"namespace": namespace(name), "key": key, "value": value(number)}

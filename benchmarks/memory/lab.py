@@ -1,4 +1,4 @@
-"""Everything that is measured, set up once for the whole run, on one disk."""
+"""The contenders of the suite, set up once for the whole run, on one disk."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +14,8 @@ from benchmarks.results import Results
 
 @dataclass(frozen=True)
 class Lab:
-    """`hivemem` is through the library, by store; `plain` by hand; `embedded` is `hivemem up`."""
+    """The contenders: `hivemem` uses the library, `plain` a plain NATS client, each by store; `embedded` is `hivemem
+    up`."""
 
     sizes: Sizes
     results: Results
@@ -30,12 +31,12 @@ class Lab:
 
     @property
     def libraries(self) -> list[Contender]:
-        """As they are used: without the plain clients."""
+        """Return the usual contenders, without the plain clients."""
         return [*self.hivemem.values(), self.peer]
 
     @property
     def fastest_ways(self) -> list[Contender]:
-        """For filling: what costs the least on this side."""
+        """Return the contenders that fill the stores, with the cheapest client."""
         return [*self.plain.values(), self.peer]
 
 

@@ -1,4 +1,4 @@
-"""LangGraph's AsyncSqliteStore on a file of its own, as it comes: no setting is changed, nothing is embedded."""
+"""LangGraph's AsyncSqliteStore on a file of its own, with its defaults and without embeddings."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,7 +10,7 @@ from benchmarks.memory.item import namespace, value
 
 
 class LangGraphContender:
-    """A store in this very process: what it needs no bus for is its advantage."""
+    """A store in the measuring process, with the advantage that it needs no bus."""
 
     name = "langgraph"
 

@@ -39,6 +39,8 @@ def _at_once(results: Results, axes: Sequence[Axes]) -> bool:
 
 
 PLOTS: Final[Mapping[str, Plot]] = {
-    "memory-one-agent": Plot(2, _one_agent, "One agent that waits for each answer: which share took at most so long"),
+    "memory-one-agent": Plot(
+        2, _one_agent, "One agent that waits for each answer: share of answers within a given time"
+    ),
     "memory-at-once": Plot(3, _at_once, "Fifty agents at once, and batches of a thousand: memories per second"),
 }

@@ -1,4 +1,4 @@
-"""What is shown of memories."""
+"""The rows of the table of memories."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The sizes and counts of the measurements."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,24 +7,24 @@ from typing import Final
 @dataclass(frozen=True)
 class Sizes:
     rounds: int
-    """How many turns each contender has; the median of them counts."""
+    """The number of turns of each contender; their median counts."""
 
     calls: int
-    """One after the other, in one turn of one agent."""
+    """The number of calls in one turn of one agent, one after the other."""
 
     agents: int
     seconds: float
-    """How long all agents write, or read, at once, in one turn."""
+    """The seconds for which all agents write, or read, at once, in one turn."""
 
     batches: int
-    """Of 1,000 memories each, in one turn."""
+    """The number of batches of 1,000 memories in one turn."""
 
     entries: int
-    """Among which a prefix is listed."""
+    """The number of memories in the store when a prefix is listed."""
 
     snapshot: int
     versions: int
-    """Of one memory, among which a moment is looked for."""
+    """The number of versions of the memory that is read as of a moment."""
 
 
 FULL: Final = Sizes(

@@ -1,4 +1,4 @@
-"""What can be measured: Hivemem through its library, and by a plain NATS client so that the library's cost shows."""
+"""The ways into Hivemem: through its library, and by a plain NATS client to show the cost of the library."""
 
 from typing import Any, Final, Protocol
 
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS: Final = 20
 
 
 class Refused(Exception):
-    """An append that was not carried out. It is counted, and the run goes on."""
+    """A failed append. It is counted, and the run continues."""
 
 
 class Contender(Protocol):
@@ -30,17 +30,17 @@ class Contender(Protocol):
     async def create(self, session: str) -> None: ...
 
     def prepare(self, session: str, number: int) -> Any:
-        """The event as this one takes it."""
+        """Return the event in the form of this contender."""
         ...
 
     async def append(self, event: Any) -> None: ...
 
     async def newest(self, session: str, count: int) -> int:
-        """Read a session with its newest events; answers how many came."""
+        """Read a session with its newest events, and return their number."""
         ...
 
     async def fill(self, session: str, first: int, count: int) -> None:
-        """Give the session a history, the fastest way there is."""
+        """Give the session a history, in the fastest way."""
         ...
 
     async def close(self) -> None: ...

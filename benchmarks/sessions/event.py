@@ -1,4 +1,4 @@
-"""The one event that everybody appends: about 300 bytes as JSON, with a small state delta."""
+"""The event that every contender appends: about 300 bytes as JSON, with a small state delta."""
 
 from typing import Any, Final
 
@@ -16,12 +16,12 @@ def content() -> dict[str, Any]:
 
 
 def delta(number: int) -> dict[str, Any]:
-    """Two keys; the state of a session stays small however many events it has."""
+    """Return a delta of two keys, so that the state of a session stays small."""
     return {"step": number, f"slot{number % 10}": f"value-{number}"}
 
 
 def append_body(session: str, number: int) -> dict[str, Any]:
-    """The body of `sessions.append`."""
+    """Return the body of `sessions.append`."""
     return {
         "session_id": session,
         "event": {"type": KIND, "author": AGENT, "content": content()},

@@ -1,4 +1,4 @@
-"""Everything that is measured, set up once for the whole run, on one disk."""
+"""The contenders of the suite, set up once for the whole run, on one disk."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +14,8 @@ from benchmarks.sessions.sizes import FULL, QUICK, Sizes
 
 @dataclass(frozen=True)
 class Lab:
-    """`hivemem` is through the library, by store; `plain` by hand; `embedded` is `hivemem up`."""
+    """The contenders: `hivemem` uses the library, `plain` a plain NATS client, each by store; `embedded` is `hivemem
+    up`."""
 
     directory: Path
     sizes: Sizes
@@ -31,7 +32,7 @@ class Lab:
 
     @property
     def libraries(self) -> list[Contender]:
-        """As they are used: without the plain clients."""
+        """Return the usual contenders, without the plain clients."""
         return [*self.hivemem.values(), *self.peers]
 
 

@@ -1,4 +1,4 @@
-"""The session services of google-adk, each on an SQLite file of its own, as they come: no setting is changed."""
+"""The session services of google-adk, each on an SQLite file of its own, with their defaults."""
 
 import sqlite3
 from pathlib import Path
@@ -20,7 +20,7 @@ NO_EVENTS = GetSessionConfig(num_recent_events=0)
 
 
 class AdkContender:
-    """A service in this very process: what it needs no bus for is its advantage."""
+    """A service in the measuring process, with the advantage that it needs no bus."""
 
     def __init__(self, name: str, service: BaseSessionService, file: Path) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class AdkContender:
         return len(found.events)
 
     async def fill(self, session: str, first: int, count: int) -> None:
-        """Copies of one event, by SQL: one append after the other would take minutes."""
+        """Copy one event by SQL, because appends one after the other would take minutes."""
         await self.append(self.prepare(session, first))
         with sqlite3.connect(self._file) as connection:
             columns = [row[1] for row in connection.execute("PRAGMA table_info(events)")]

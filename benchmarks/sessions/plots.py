@@ -75,7 +75,7 @@ def _feed(results: Results, axes: Sequence[Axes]) -> bool:
 
 
 PLOTS: Final[Mapping[str, Plot]] = {
-    "one-agent": Plot(1, _one_agent, "One agent that waits for each append: which share took at most so long"),
+    "one-agent": Plot(1, _one_agent, "One agent that waits for each append: share of answers within a given time"),
     "sessions": Plot(2, _sessions, "Fifty sessions at once: appends per second and their 99th percentile"),
     "history": Plot(2, _history, "Appending to a session and reading its newest events, by the length of its history"),
     "durable": Plot(1, _durable, "Durable commands carried out per second by one worker process"),

@@ -1,4 +1,4 @@
-"""What is shown of sessions."""
+"""The rows of the table of sessions."""
 
 from typing import Final
 

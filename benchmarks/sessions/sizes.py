@@ -1,4 +1,4 @@
-"""How much is measured. The whole of a full run ends within six minutes on two cores."""
+"""The sizes and counts of the measurements. A full run ends within six minutes on two cores."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,30 +7,30 @@ from typing import Final
 @dataclass(frozen=True)
 class Sizes:
     rounds: int
-    """How many turns each contender has; the median of them counts."""
+    """The number of turns of each contender; their median counts."""
 
     appends: int
-    """One after the other, in one turn of one agent."""
+    """The number of calls in one turn of one agent, one after the other."""
 
     sessions: int
     seconds: float
-    """How long all sessions append at once, in one turn."""
+    """The seconds for which all sessions append at once, in one turn."""
 
     history: tuple[int, ...]
-    """Lengths of a session at which appending and reading are looked at; the last one counts."""
+    """Lengths of a session at which appends and reads are measured; the last one counts."""
 
     reads: int
     backlog: int
     """Durable commands that wait when the worker starts."""
 
     backlogs: int
-    """How often that is done for each store."""
+    """The number of runs of the backlog for each store."""
 
     stream: int
     """Durable commands that are published while the worker carries them out."""
 
     changes: int
-    """How many changes a subscriber gets in one turn."""
+    """The number of changes that a subscriber gets in one turn."""
 
     starts: int
 
@@ -63,7 +63,7 @@ QUICK: Final = Sizes(
 )
 
 ROUTES: Final = 64
-"""Sessions that a backlog is spread over."""
+"""The number of sessions of a backlog."""
 
 CHANGES_A_SECOND: Final = 200
 EVENTS_READ: Final = 50

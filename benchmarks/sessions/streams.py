@@ -1,4 +1,4 @@
-"""A look at the streams behind a fleet: what waits, what was announced, and when it was committed."""
+"""Reads the streams of a fleet: waiting commands, announced changes, and their commit times."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ UNACKNOWLEDGED: Final = 2_000
 
 @dataclass(frozen=True)
 class Moment:
-    """Seconds since 1970."""
+    """The commit time of a change and its time on the feed, in seconds since 1970."""
 
     committed: float
     announced: float
@@ -40,7 +40,7 @@ async def last_change(client: Client) -> int:
 
 
 async def moment_of(client: Client, sequence: int) -> Moment:
-    """When a change was committed, and when it stood on the feed."""
+    """Read the commit time of a change, and its time on the feed."""
     subject = f"$JS.API.DIRECT.GET.{CHANGES}"
     message = await client.request(subject, orjson.dumps({"seq": sequence}))
     announced = (message.headers or {})["Nats-Time-Stamp"]
@@ -60,7 +60,7 @@ async def drained(client: Client, announced_before: int, commands: int) -> None:
     while True:
         waiting = (await stored(client, INGEST))["messages"]
         announced = await last_change(client) - announced_before
-        # Sessions announce more than their events, so enough is not yet all: it has to stand still.
+        # Sessions announce more than their events, so reaching the count is not the end: it must stop growing.
         if not waiting and announced >= commands and announced == seen:
             break
         seen = announced
@@ -72,7 +72,7 @@ async def drained(client: Client, announced_before: int, commands: int) -> None:
 
 
 async def publish_backlog(client: Client, sessions: list[str], count: int) -> None:
-    """Commands by hand, as fast as one connection goes; each one is acknowledged before this returns."""
+    """Publish commands with plain NATS, at full speed; each one is acknowledged before this returns."""
     subjects = [command_subject(TENANT, AGENT, "sessions", "append", session) for session in sessions]
     inbox = client.new_inbox()
     acknowledged = 0

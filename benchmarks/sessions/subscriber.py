@@ -1,7 +1,7 @@
 """`python -m benchmarks.sessions.subscriber URL SESSION COUNT`: a process that only listens to the feed of one session.
 
-It prints `ready`, and after so many events how many milliseconds after its commit each of them was here. Both clocks
-are those of this machine.
+It prints `ready`, and after COUNT events the delay of each after its commit, in milliseconds. Both times come from this
+machine's clock.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from benchmarks.timing import SAMPLES_MAXIMUM, Load
 
 
 async def append_in_turn(contender: Contender, session: str, numbers: range) -> list[float]:
-    """One append after the other. What an append needs is built before its clock starts."""
+    """Time one append after the other. The event is built before its clock starts."""
     samples: list[float] = []
     for number in numbers:
         event = contender.prepare(session, number)
@@ -20,7 +20,7 @@ async def append_in_turn(contender: Contender, session: str, numbers: range) -> 
 
 
 async def append_at_once(contender: Contender, sessions: Sequence[str], seconds: float, first: int) -> Load:
-    """All sessions append at the same time, each one event after the other, until the time is over."""
+    """Append to all sessions at the same time, each one event after the other, until the time is over."""
     load = Load()
     started = time.perf_counter()
     until = started + seconds

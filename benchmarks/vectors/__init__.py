@@ -1,4 +1,4 @@
-"""Finding memories again, next to LangGraph's store with the same texts and the same model."""
+"""Recall, next to LangGraph's store with the same texts and the same model."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""What is remembered and asked: the texts and questions of the retrieval set, each text as often as it takes.
+"""The texts and questions of the retrieval set, with copies of each text up to the wanted number.
 
 No model embeds a hundred thousand texts in the time of a benchmark. So each copy of a text has the embedding of that
-text, moved a little by chance: as far apart as what different people say of the same thing.
+text, moved a little at random: as far apart as different wordings of the same fact.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, OfflineEmbedder
-from hivemem_vectors.decisions.exact import unit_rows
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, OfflineEmbedder
+from hivemem_vectors.recall.decisions.mirror_scan import unit_rows
 
 SET: Final = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "retrieval"
 MOVED_BY: Final = 0.5
-"""The length of what chance adds to an embedding, whose own is 1."""
+"""The length of the random offset of an embedding, whose own length is 1."""
 
 _CHANCES: Final = 4_096
 _MARK: Final = " · note "
@@ -31,7 +31,7 @@ Rows = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Corpus:
-    """`texts` and their embeddings `of_texts`; `questions` and theirs."""
+    """`texts` with their embeddings `of_texts`, and `questions` with theirs."""
 
     texts: tuple[str, ...]
     of_texts: Rows
@@ -54,8 +54,8 @@ class Corpus:
         return f"{self.texts[number % len(self.texts)]}{_MARK}{number}"
 
     def embeddings(self, texts: list[str]) -> Rows:
-        """Of texts that `text` made, the same each time."""
-        # LangGraph embeds the JSON of a value, so that something may stand behind the number.
+        """Return the embeddings of texts from `text`, equal in each run."""
+        # LangGraph embeds the JSON of a value, so other text may follow the number.
         numbers = [int(_NUMBER.findall(text)[-1]) for text in texts]
         base = self.of_texts[[number % len(self.texts) for number in numbers]]
         chance = self.chances[[zlib.crc32(b"%d" % number) % _CHANCES for number in numbers]]

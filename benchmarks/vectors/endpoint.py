@@ -1,4 +1,4 @@
-"""An endpoint that speaks OpenAI's `/v1/embeddings` and knows all answers already: an embedder that costs nothing."""
+"""An endpoint with OpenAI's `/v1/embeddings` and prepared answers: an embedder that costs nothing."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ BODY_BYTES: Final = 64 * 1024 * 1024
 
 @asynccontextmanager
 async def precomputed(corpus: Corpus) -> AsyncGenerator[str]:
-    """Its address, for the environment of a worker."""
+    """Serve the corpus's embeddings, and yield the address of the endpoint."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

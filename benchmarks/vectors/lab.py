@@ -1,4 +1,4 @@
-"""Everything that is measured, set up once for the whole run, on one disk."""
+"""The contenders of the suite, set up once for the whole run, on one disk."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -16,7 +16,7 @@ from benchmarks.vectors.peers import LangGraphContender
 from benchmarks.vectors.sizes import FULL, QUICK, Sizes
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_qdrant
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, MODEL
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, MODEL
 
 AGENT: Final = "agent"
 TIMEOUT_SECONDS: Final = 120.0
@@ -25,10 +25,10 @@ LONGEST_SECONDS: Final = 400.0
 NAMESPACES: Final = 100
 
 ON_SERVER: Final = "sqlite+server"
-"""The ledger on SQLite and the index on a Qdrant server: how the index alone compares."""
+"""The ledger on SQLite and the index on a Qdrant server, to compare the index alone."""
 
 How = Literal["given", "offline"]
-"""Where embeddings come from: an endpoint that has them already, or the model in the worker."""
+"""The source of embeddings: a prepared endpoint, or the model in the worker."""
 
 
 def namespace(number: int) -> str:
@@ -37,7 +37,7 @@ def namespace(number: int) -> str:
 
 @dataclass
 class HivememContender:
-    """A fleet with a memory worker, and a vectors worker that is started in one way or the other."""
+    """A fleet with a memory worker, and a vectors worker with one of two sources of embeddings."""
 
     name: str
     fleet: Fleet
@@ -63,14 +63,14 @@ class HivememContender:
         await self.hive.request("memory.put_batch", {"puts": puts})
 
     async def recall(self, question: str, limit: int, prefix: str | None = None) -> list[str]:
-        """The keys of what was found."""
+        """Recall, and return the keys of the results."""
         answer = await self.hive.recall(question, namespace_prefix=prefix, limit=limit)
         if answer.degraded is not None:
             raise RuntimeError(f"{self.name}: {answer.degraded}")
         return [item.key for item in answer.items]
 
     async def indexed(self, count: int) -> None:
-        """Wait until so many memories are found, and nothing waits."""
+        """Wait until the given number of memories is indexed, and none waits."""
         async with asyncio.timeout(LONGEST_SECONDS):
             while True:
                 overview = await self.hive.vectors.overview()
@@ -86,7 +86,7 @@ class Lab:
     corpus: Corpus
     hivemem: dict[Store, HivememContender]
     on_server: HivememContender | None
-    """SQLite with a Qdrant server, where SQLite is measured."""
+    """Start SQLite with a Qdrant server, if SQLite is measured."""
 
     peer: LangGraphContender
 

@@ -13,7 +13,7 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 from langgraph.store.sqlite.base import SqliteIndexConfig
 
 from benchmarks.vectors.corpus import Corpus
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, OfflineEmbedder
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, OfflineEmbedder
 
 _NAMESPACES: Final = 100
 
@@ -21,7 +21,7 @@ _NAMESPACES: Final = 100
 def _sqlite() -> ModuleType:
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         return sqlite3
-    import pysqlite3  # where Python's own was built without
+    import pysqlite3  # if Python's own sqlite3 was built without extensions
 
     module: ModuleType = pysqlite3
     return module
@@ -32,7 +32,7 @@ def _place(number: int) -> tuple[str, ...]:
 
 
 class LangGraphContender:
-    """A store in this very process: what it needs no bus for is its advantage."""
+    """A store in the measuring process, with the advantage that it needs no bus."""
 
     name = "langgraph"
 

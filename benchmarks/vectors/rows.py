@@ -1,4 +1,4 @@
-"""What is shown of recall."""
+"""The rows of the table of recall."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The sizes and counts of the measurements."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,22 +7,22 @@ from typing import Final
 @dataclass(frozen=True)
 class Sizes:
     rounds: int
-    """How many turns each contender has; the median of them counts."""
+    """The number of turns of each contender; their median counts."""
 
     memories: int
-    """Among which is searched."""
+    """The number of memories in the index."""
 
     recalls: int
-    """One after the other, in one turn."""
+    """The number of questions in one turn, one after the other."""
 
     compared: int
-    """Questions whose answers are compared with those of an exact search."""
+    """The number of questions whose answers are compared with an exact search."""
 
     embedded: int
-    """Memories that the offline model embeds, for the share of it that the pipeline leaves unused."""
+    """The number of memories that the offline model embeds, to measure its idle time in the pipeline."""
 
     puts: int
-    """One after the other, in one turn, with indexing and without."""
+    """The number of puts in one turn, one after the other, with indexing and without."""
 
 
 FULL: Final = Sizes(rounds=5, memories=100_000, recalls=60, compared=100, embedded=600, puts=500)
@@ -31,4 +31,4 @@ QUICK: Final = Sizes(rounds=3, memories=5_000, recalls=20, compared=30, embedded
 BATCH: Final = 500
 FOUND: Final = 10
 AGENTS: Final = 8
-"""How many ask at once."""
+"""The number of concurrent callers."""

@@ -1,4 +1,4 @@
-"""`python -m hivemem_contracts docs/` writes the generated documents, `--check docs/` only compares them."""
+"""`python -m hivemem_contracts docs/` writes the generated documents; `--check docs/` only compares them."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from hivemem_contracts.documents.folder import BrokenPageError, stale, write
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hivemem_contracts", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the documents are")
+    parser.add_argument("folder", type=Path, help="folder of the documents")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 and name what is out of date")
     options = parser.parse_args(arguments)
     try:

@@ -1,17 +1,23 @@
-"""All services of the fleet, and all that they announce, for whatever is derived from every one of them."""
+"""The services of the fleet and all their changes: the one list that everything about every service follows from."""
 
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
-from hivemem_contracts.artifacts import changes as artifacts
-from hivemem_contracts.artifacts.operations import ARTIFACTS
 from hivemem_contracts.changes import ChangeKind
-from hivemem_contracts.memory import changes as memory
-from hivemem_contracts.memory.operations import MEMORY
 from hivemem_contracts.operations import ServiceContract
-from hivemem_contracts.sessions import changes as sessions
-from hivemem_contracts.sessions.operations import SESSIONS
-from hivemem_contracts.vectors import changes as vectors
-from hivemem_contracts.vectors.operations import VECTORS
 
-SERVICES: Final[tuple[ServiceContract, ...]] = (SESSIONS, MEMORY, ARTIFACTS, VECTORS)
-CHANGES: Final[tuple[ChangeKind, ...]] = (*sessions.CHANGES, *memory.CHANGES, *artifacts.CHANGES, *vectors.CHANGES)
+NAMES: Final = (
+    "sessions",
+    "memory",
+    "artifacts",
+    "vectors",
+)
+"""Each service is a package of its name beside this module. The documents and the command keep this order."""
+
+
+def _of(service: str, module: str, name: str) -> Any:
+    return getattr(import_module(f"hivemem_contracts.{service}.{module}"), name)
+
+
+SERVICES: Final[tuple[ServiceContract, ...]] = tuple(_of(name, "operations", name.upper()) for name in NAMES)
+CHANGES: Final[tuple[ChangeKind, ...]] = tuple(kind for name in NAMES for kind in _of(name, "changes", "CHANGES"))

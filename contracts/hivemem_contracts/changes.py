@@ -12,38 +12,24 @@ from hivemem_contracts.model import ReplyBody
 from hivemem_contracts.subjects import encode_token
 
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-ENTITIES = (
-    "session",
-    "state",
-    "event",
-    "memory",
-    "artifact",
-    "index",
-    "agent",
-    "cycle",
-    "window",
-    "lease",
-)
 
 
 class Change(ReplyBody):
     """What happened to one address, in version order, exactly once per version."""
 
-    entity: str = Field(description="What kind of thing changed, as in the subject.")
+    entity: str = Field(description="The kind of thing that changed, as in the subject.")
     operation: str = Field(description="What happened to it, in the past tense.")
     tenant: str
-    namespace: str = Field(
-        description="Where it stands: a session id, a namespace, or a shared scope such as `user:alice`."
-    )
-    key: str | None = Field(default=None, description="The key within the namespace, for what has keys.")
+    namespace: str = Field(description="Its place: a session id, a namespace, or a shared scope such as `user:alice`.")
+    key: str | None = Field(default=None, description="The key within the namespace, for entities with keys.")
     version: int = Field(
         description="The version at this address: an event's sequence, a session's revision, a memory's version."
     )
     previous_version: int | None = Field(
-        default=None, description="The version before at this address; null for the first one."
+        default=None, description="The previous version at this address; null for the first one."
     )
-    value: JsonValue = Field(default=None, description="What is there now; null after a deletion.")
-    value_omitted: bool = Field(default=False, description="True where the value was over 64 KiB: read it by request.")
+    value: JsonValue = Field(default=None, description="The new value; null after a deletion.")
+    value_omitted: bool = Field(default=False, description="True if the value was over 64 KiB: read it by request.")
     actor: str = Field(description="The agent that caused it.")
     cause: str | None = Field(default=None, description="The idempotency key of the write.")
     at: Time = Field(description="When it was committed.")
@@ -51,11 +37,11 @@ class Change(ReplyBody):
 
 @dataclass(frozen=True, slots=True)
 class ChangeKind:
-    """One thing that a change can say.
+    """One kind of change.
 
-    `value` is the model of the change's value, None where the change carries none. `address` names what stands below
-    the entity: one token each, but for a namespace, whose every segment is a token. The last one is behind the key
-    marker if `keyed`, and may be left out together with it if `key_optional`.
+    `value` is the model of the change's value, None if the change has no value. `address` names the parts below the
+    entity: one token each, except a namespace, which has a token for each segment. The last part follows the key marker
+    if `keyed`, and may be left out with the marker if `key_optional`.
     """
 
     entity: str
@@ -77,7 +63,7 @@ def change_id(tenant: str, entity: str, address_tokens: str, version: int) -> st
 
 
 def change_headers(change: Change, address_tokens: str, traceparent: str | None = None) -> dict[str, str]:
-    """The CloudEvents attributes of a change."""
+    """Return the CloudEvents attributes of a change."""
     identity = change_id(change.tenant, change.entity, address_tokens, change.version)
     return event_headers(identity, change.entity, change.operation, address_tokens, format_time(change.at), traceparent)
 
@@ -85,7 +71,7 @@ def change_headers(change: Change, address_tokens: str, traceparent: str | None 
 def event_headers(
     identity: str, entity: str, operation: str, address_tokens: str, at: str, traceparent: str | None
 ) -> dict[str, str]:
-    """The same from plain values, for whoever announces many."""
+    """Return the CloudEvents attributes of a change from plain values, which is fast for many changes."""
     headers = {
         "ce-specversion": "1.0",
         "ce-id": _attribute(identity),
@@ -101,7 +87,7 @@ def event_headers(
 
 
 def _attribute(value: str) -> str:
-    """A CloudEvents attribute as a header: readers undo percent escapes, so those of a token are escaped themselves."""
+    """Escape a CloudEvents attribute for a header: readers undo percent escapes, so a token's own are escaped again."""
     return value.replace("%", "%25")
 
 

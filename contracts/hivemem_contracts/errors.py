@@ -1,4 +1,4 @@
-"""What can go wrong, by code. The code is the contract; the text is for people."""
+"""All expected errors, by code. The code is the contract; the text is for people."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -20,7 +20,7 @@ class HiveError(Exception):
         self.context: dict[str, Any] = context
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that stands in an error reply and in a dead letter."""
+        """Return the JSON object of error replies and dead letters."""
         return {
             "error": {
                 "code": self.code,
@@ -39,7 +39,7 @@ class InvalidRequest(HiveError):
 
 
 class Forbidden(HiveError):
-    """The agent may not, or the body names another tenant."""
+    """The agent has no right to do this, or the body names another tenant."""
 
     code = 40301
 
@@ -51,25 +51,25 @@ class NotFound(HiveError):
 
 
 class AlreadyExists(HiveError):
-    """A create on an id that is there."""
+    """Something with this id exists already."""
 
     code = 40901
 
 
 class RevisionConflict(HiveError):
-    """`expect_revision` or `expect_version` does not hold; the context has `expected` and `actual`."""
+    """`expect_revision` or `expect_version` does not match; the context has `expected` and `actual`."""
 
     code = 40902
 
 
 class IllegalTransition(HiveError):
-    """A status or machine transition that is not allowed; the context has the `allowed` ones."""
+    """The status or machine transition is not allowed; the context has the `allowed` ones."""
 
     code = 40903
 
 
 class LeaseHeld(HiveError):
-    """Somebody else holds the lease; the context has the `holder` and `expires_at`."""
+    """Another holder has the lease; the context has the `holder` and `expires_at`."""
 
     code = 40904
 
@@ -81,7 +81,7 @@ class IdempotencyConflict(HiveError):
 
 
 class TooLarge(HiveError):
-    """Something is over its limit; the context has `field`, `limit` and `actual`."""
+    """A value exceeds its limit; the context has `field`, `limit` and `actual`."""
 
     code = 41301
 
@@ -94,7 +94,7 @@ class Overloaded(HiveError):
 
 
 class Internal(HiveError):
-    """A fault of the worker, logged there in full; nothing of it is in the answer."""
+    """A bug in the worker. Its log has the details, the answer has none."""
 
     code = 50001
 
@@ -124,7 +124,7 @@ _BY_CODE: Mapping[int, type[HiveError]] = {error.code: error for error in ALL_ER
 
 
 def error_from_body(body: Mapping[str, Any]) -> HiveError:
-    """The error that an error body describes. A code from a newer fleet becomes a plain `HiveError` that keeps it."""
+    """Return the error of an error body. An unknown code of a newer fleet becomes a plain `HiveError` that keeps it."""
     fields = _object(body.get("error"))
     code, detail, context = fields.get("code"), fields.get("detail"), fields.get("context")
     if not isinstance(code, int):

@@ -1,4 +1,4 @@
-"""Fields that the bodies of several services have in common."""
+"""Fields shared by the bodies of several services."""
 
 from typing import Annotated
 
@@ -8,7 +8,9 @@ from hivemem_contracts.limits import CURSOR_CHARACTERS, LIST_MAXIMUM, VALUE_BYTE
 from hivemem_contracts.sizes import MaxBytes
 
 Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
-Cursor = Annotated[str, Field(min_length=1, max_length=CURSOR_CHARACTERS, description="From the page before.")]
+Cursor = Annotated[
+    str, Field(min_length=1, max_length=CURSOR_CHARACTERS, description="The cursor of the previous page.")
+]
 Value = Annotated[JsonValue, MaxBytes(VALUE_BYTES)]
 """Any JSON, of a limited size."""
 
@@ -17,6 +19,8 @@ Version = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedVersion = Annotated[
     int,
     Field(
-        ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the version now; 0: must not exist."
+        ge=0,
+        le=2**53,
+        description="Refuse with RevisionConflict unless this is the current version; 0: must not exist.",
     ),
 ]

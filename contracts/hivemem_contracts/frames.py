@@ -100,7 +100,7 @@ def _line_end(buffer: bytearray, place: int) -> int:
 def _line(sent: bytes) -> Line:
     word, _, rest = sent.partition(b" ")
     if word in (b"MSG", b"HMSG"):
-        raise BrokenStream(f"{word!r} without what belongs to it")
+        raise BrokenStream(f"{word!r} without its arguments")
     return Line(word, rest)
 
 
@@ -117,7 +117,7 @@ class Headers(dict[str, str]):
 
     __slots__ = ("block",)
     block: bytes
-    """The bytes as they came."""
+    """Return the raw bytes of the block."""
 
 
 def parse_headers(block: bytes) -> Headers:

@@ -1,4 +1,4 @@
-"""Ids, namespaces, keys and times: the types that every message is made of."""
+"""Ids, namespaces, keys and times: the basic types of every message."""
 
 import os
 import time
@@ -17,7 +17,7 @@ _NO_CONTROL_NO_EDGE_SPACE: Final = r"^[^\p{Cc}\s](?:[^\p{Cc}]*[^\p{Cc}\s])?$"
 NAMESPACE_ROOTS: Final = ("temp", "session", "user", "app", "project")
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS, pattern=_NO_CONTROL_NO_EDGE_SPACE)]
-"""A ULID or the caller's own: 1-256 characters, no control characters, no space at either end."""
+"""An id, a ULID or the caller's own: 1-256 characters, no control characters, no space at either end."""
 
 
 def _check_namespace(value: str) -> str:
@@ -32,7 +32,7 @@ def _check_namespace(value: str) -> str:
 
 
 Namespace = Annotated[Id, AfterValidator(_check_namespace)]
-"""Segments joined by ':', at least two and none empty, the first one of `temp session user app project`."""
+"""A namespace: at least two non-empty segments joined by ':', the first one of `temp session user app project`."""
 
 
 def _check_prefix(value: str) -> str:
@@ -45,16 +45,16 @@ def _check_prefix(value: str) -> str:
 
 
 NamespacePrefix = Annotated[Id, AfterValidator(_check_prefix)]
-"""Whole segments joined by ':', at least one: `user:alice` covers itself and all that begins with `user:alice:`."""
+"""A prefix of whole segments: `user:alice` covers itself and all namespaces that begin with `user:alice:`."""
 
 
 def covers(prefix: str, namespace: str) -> bool:
-    """Whether a namespace is the prefix, or stands below it."""
+    """Return whether a namespace equals the prefix, or is below it."""
     return namespace == prefix or namespace.startswith(prefix + ":")
 
 
 def format_time(moment: datetime) -> str:
-    """RFC 3339 in UTC, always with six digits, so that times compare as text too."""
+    """Format a time as RFC 3339 in UTC, always with six digits, so that times also sort as text."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
@@ -64,7 +64,7 @@ def _whole_second(seconds: int) -> str:
 
 
 def format_microseconds(microseconds: int) -> str:
-    """`format_time` for microseconds since 1970; many of the same second cost little."""
+    """Format microseconds since 1970 like `format_time`; many times of one second are cheap."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return f"{_whole_second(seconds)}.{rest:06d}Z"
 
@@ -75,7 +75,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise PydanticCustomError("time_range", "a time lies in the years 1 to 9999 of UTC") from error
+        raise PydanticCustomError("time_range", "a time is in the years 1 to 9999 of UTC") from error
 
 
 Time = Annotated[datetime, AfterValidator(_in_utc), PlainSerializer(format_time, return_type=str, when_used="json")]
@@ -85,7 +85,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_from_microseconds(microseconds: int) -> datetime:
-    """Exact, unlike `datetime.fromtimestamp`, which goes through a float."""
+    """Convert microseconds since 1970 exactly, unlike `datetime.fromtimestamp`, which uses a float."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
@@ -98,16 +98,16 @@ _PAIRS: Final = tuple(first + second for first in _ALPHABET for second in _ALPHA
 
 
 def _spelled(number: int) -> str:
-    """130 bits as 26 characters, two at a time."""
+    """Encode 130 bits as 26 characters, two at a time."""
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def new_id() -> str:
-    """A fresh ULID: 48 bits of milliseconds and 80 random ones, so ids sort by the time they were made."""
+    """Return a fresh ULID: 48 bits of milliseconds and 80 random bits, so ids sort by creation time."""
     return _spelled((time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10)))
 
 
 def derived_id(*parts: str) -> str:
-    """An id in the form of a ULID that the same parts always give, and others never: no time stands in it."""
+    """Return an id in the form of a ULID that depends only on the parts, and contains no time."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return _spelled(int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()))

@@ -1,4 +1,4 @@
-"""Every limit of the wire, in one place. What is larger answers `TooLarge` and names the limit."""
+"""Every limit of the wire, in one place. A larger value is answered with `TooLarge`, which names the limit."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ MACHINE_BYTES: Final = 32_768
 """The definition of one state machine; it travels with every session that runs on it."""
 
 EXPRESSION_STEPS: Final = 100_000
-"""What all guards of one event may cost together. The count depends on the guards and their input alone."""
+"""The steps of all guards of one event together. The count depends only on the guards and their input."""
 
 EXPRESSION_BYTES: Final = 4_194_304
 """The texts and lists that all guards of one event may build together."""
@@ -46,40 +46,40 @@ LEASE_MINIMUM_MS: Final = 100
 LEASE_MAXIMUM_MS: Final = 3_600_000
 LEASE_WAIT_MAXIMUM_MS: Final = 300_000
 LEASE_WAITERS: Final = 1_000
-"""How many may wait for one lease; one more is refused with LeaseHeld at once."""
+"""The length of a lease's queue; further requests are refused with LeaseHeld at once."""
 
 ARTIFACT_NAME_BYTES: Final = 512
 """The name of a file, in UTF-8."""
 
 ARTIFACT_SEGMENT_BYTES: Final = 200
-"""One segment of it: a file system's own 255, without what is put before it."""
+"""One segment of a file's name: the 255 of file systems, less the prefix of stored names."""
 
 ARTIFACT_INLINE_BYTES: Final = 524_288
-"""What is saved in one request, or read in one answer; more goes in chunks."""
+"""The bytes of a file in one request or one answer; larger files use chunks."""
 
 ARTIFACT_DATA_CHARACTERS: Final = 4 * ((ARTIFACT_INLINE_BYTES + 2) // 3)
-"""The same in base64."""
+"""`ARTIFACT_INLINE_BYTES` in base64."""
 
 ARTIFACT_CHUNK_BYTES: Final = 524_288
-"""One chunk of a larger file, unless the server passes less."""
+"""One chunk of a larger file, unless the server's payload limit is lower."""
 
 ARTIFACT_CHUNK_WINDOW: Final = 8
-"""How many chunks of an upload may be on their way at once, and come in any order."""
+"""The number of chunks of an upload under way at once, which may arrive in any order."""
 
 ARTIFACT_METADATA_BYTES: Final = 16_384
 """The metadata of a file, encoded as JSON."""
 
 ARTIFACT_BYTES: Final = 2**37
-"""One file; a worker may be set to less."""
+"""One file; a worker may have a lower setting."""
 
 EMBEDDING_DIMENSIONS: Final = 8_192
 """The most numbers of one vector."""
 
 VECTOR_METADATA_BYTES: Final = 4_096
-"""The metadata of one vector, encoded as JSON: a hundred of them fit one answer."""
+"""The metadata of one vector, encoded as JSON: a hundred of them fit into one answer."""
 
 QUERY_CHARACTERS: Final = 8_192
-"""What a recall asks; a model reads the beginning of it."""
+"""The question of a recall; a model reads only its beginning."""
 
 RECALL_MAXIMUM: Final = 100
 RECALL_FILTERS: Final = 16

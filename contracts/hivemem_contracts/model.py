@@ -1,4 +1,4 @@
-"""The two kinds of body: what is sent is checked to the letter, what is answered may grow."""
+"""The two kinds of body: requests are validated strictly, replies may gain fields."""
 
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -6,10 +6,10 @@ import pydantic
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
+from hivemem_contracts.error_values import field_path, shown
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.json_limits import refuse_unportable
 from hivemem_contracts.limits import MESSAGE_BYTES
-from hivemem_contracts.portable import refuse_unportable
-from hivemem_contracts.showing import field_path, shown
 from hivemem_contracts.sizes import check_size, check_sizes
 
 
@@ -19,7 +19,7 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, serialize_by_alias=True)
 
     default_is_absent: ClassVar[bool] = True
-    """Whether a field that is set to its default says the same as a field that is left out."""
+    """Whether a field set to its default means the same as a field left out."""
 
 
 class ReplyBody(BaseModel):
@@ -32,7 +32,7 @@ Request = TypeVar("Request", bound=BaseModel)
 
 
 def decode_body(model: type[Request], data: bytes) -> Request:
-    """The validated body of a request or a durable command; an empty one stands for `{}`.
+    """Return the validated body of a request or a durable command; an empty one means `{}`.
 
     `InvalidRequest` names the first wrong field and its value, `TooLarge` the field, the limit and the actual size.
     """
@@ -57,7 +57,7 @@ _WITHOUT_A_VALUE = ("missing", "json_invalid")
 
 
 def invalid_request(error: pydantic.ValidationError, data: bytes | None = None) -> InvalidRequest:
-    """The first thing that is wrong. With the body's bytes, the field is named exactly as it was sent."""
+    """Return the first error. With the body's bytes, the field is named exactly as it was sent."""
     first = error.errors(include_url=False, include_context=False)[0]
     problem = first["type"]
     place = first["loc"]
@@ -71,7 +71,7 @@ def invalid_request(error: pydantic.ValidationError, data: bytes | None = None) 
 
 
 def _sent_place(place: tuple[str | int, ...], body: Any, problem: str) -> tuple[str | int, ...]:
-    """The place without what is pydantic's own, such as the branch of a union; a missing field stands at the end."""
+    """Return the place without pydantic's own parts, such as the branch of a union; a missing field is last."""
     parts: list[str | int] = []
     sent: object = body
     for part in place:

@@ -50,7 +50,7 @@ def _ended(client: Any) -> str | None:
             if _is_over(getattr(client, attribute)):
                 return f"the {name} loop has ended"
     elif _is_over(client._reconnection_task):
-        return "the reconnecting has ended"
+        return "the reconnect loop has ended"
     return None
 
 
@@ -80,7 +80,7 @@ class _Supervision:
         self._loop.call_later(LOOK_SECONDS, self.look)
 
     def _silence(self) -> str | None:
-        """The client's own pings notice this too, unless a full send queue blocks them."""
+        """Detect a silent server. The client's own pings detect it too, unless a full send queue blocks them."""
         client, reader, now = self._client, self._client._ps, self._loop.time()
         paused = now - self._looked_at > 2 * LOOK_SECONDS  # this process, not the server
         if paused or not client.is_connected:

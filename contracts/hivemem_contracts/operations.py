@@ -32,18 +32,18 @@ COMMON_ERRORS: Final[tuple[type[HiveError], ...]] = (
     Internal,
     Unavailable,
 )
-"""What any operation can answer."""
+"""The errors of every operation."""
 WRITE_ERRORS: Final[tuple[type[HiveError], ...]] = (*COMMON_ERRORS, IdempotencyConflict)
-"""What any operation that writes can answer."""
+"""The errors of every operation that writes."""
 
 
 class Operation(Generic[Fields, RequestT, ReplyT]):
-    """One thing that an agent can ask of a service.
+    """One operation of a service.
 
-    `route` names the request field that puts durable commands in order; an operation that writes without one is
-    ordered by the route that its publisher chose. One whose whole point is its answer is not `durable`: it can only be
-    requested. `errors` are those of the domain: any operation can also answer
-    `COMMON_ERRORS`, and one that writes `WRITE_ERRORS`.
+    `route` names the request field that puts durable commands in order; an operation that writes without one is ordered
+    by the route that its publisher chose. An operation that is useless without its answer is not `durable`: it can only
+    be requested. `errors` are the operation's own errors: any operation can also answer `COMMON_ERRORS`, and one that
+    writes `WRITE_ERRORS`.
     """
 
     __slots__ = ("durable", "errors", "name", "reply", "request", "route", "service", "summary", "writes")

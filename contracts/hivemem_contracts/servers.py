@@ -12,7 +12,7 @@ def server_list(urls: str) -> list[str]:
     servers = [server.strip() for server in urls.split(",")]
     schemes = {_checked(server, place, len(servers)) in _WEBSOCKET for place, server in enumerate(servers, start=1)}
     if len(schemes) > 1:
-        raise ValueError(f"{shown_servers(urls)}: addresses of websockets cannot stand beside others")
+        raise ValueError(f"{shown_servers(urls)}: websocket addresses cannot be mixed with others")
     return servers
 
 

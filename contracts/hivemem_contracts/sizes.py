@@ -1,4 +1,4 @@
-"""How large a single value of a body may be, declared where the value is."""
+"""Size limits of single values of a body, declared with the value."""
 
 import types
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, to_json
 
+from hivemem_contracts.error_values import field_path
 from hivemem_contracts.errors import TooLarge
-from hivemem_contracts.showing import field_path
 
 _Step = str | None
-"""A field's name, or None for each item of a list or each value of an object."""
+"""A step to a value: a field's name, or None for each item of a list or each value of an object."""
 
 
 @dataclass(frozen=True, slots=True)

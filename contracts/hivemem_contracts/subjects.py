@@ -1,4 +1,4 @@
-"""The subject grammar: who asks what of whom, and where a change is announced.
+"""The grammar of subjects for requests, durable commands, changes and dead letters.
 
 Free text becomes one token: UTF-8 bytes outside `[A-Za-z0-9_-]` are percent-escaped and empty text is a lone `%`,
 so no id can add a token, a wildcard or a space to a subject.
@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(r"%|(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+")
 
 @lru_cache(maxsize=4096)
 def encode_token(text: str) -> str:
-    """One token for any text that UTF-8 can encode."""
+    """Encode any text as one token."""
     if not text:
         return "%"
     check_size("subject", len(text), SUBJECT_BYTES)  # before the text can enter the cache
@@ -37,7 +37,7 @@ def encode_token(text: str) -> str:
 
 
 def decode_token(token: str) -> str:
-    """The text of a token; `InvalidRequest` if it is not one that `encode_token` writes."""
+    """Decode the text of a token; raise `InvalidRequest` unless `encode_token` writes it the same way."""
     if token == "%":
         return ""
     if not _TOKEN.fullmatch(token):
@@ -54,7 +54,7 @@ def decode_token(token: str) -> str:
 
 
 def checked(subject: str) -> str:
-    """The subject itself, or `TooLarge`. A subject is ASCII, so characters are bytes."""
+    """Return the subject, or raise `TooLarge`. A subject is ASCII, so characters are bytes."""
     check_size("subject", len(subject), SUBJECT_BYTES)
     return subject
 
@@ -64,14 +64,15 @@ def request_subject(tenant: str, agent: str, service: str, operation: str) -> st
 
 
 def inbox_prefix(tenant: str, agent: str) -> str:
-    """Below it an agent gets its answers, and no other agent may subscribe there. `_` parts the two names, so one
-    inside of them is escaped as well."""
+    """Return the prefix of an agent's inboxes, where no other agent may subscribe. `_` separates the two names, so a
+    `_` inside a name is escaped as well."""
     tokens = (encode_token(text).replace("_", "%5F") for text in (tenant, agent))
     return f"_INBOX_{'_'.join(tokens)}"
 
 
 def command_subject(tenant: str, agent: str, service: str, operation: str, route: str) -> str:
-    """Where a durable command goes. `route` orders it: the session id, or the whole namespace as one token."""
+    """Return the subject of a durable command. `route` orders it: the session id, or the whole namespace as one
+    token."""
     return checked(f"hive.in.{encode_token(tenant)}.{encode_token(agent)}.{service}.{operation}.{encode_token(route)}")
 
 
@@ -89,7 +90,7 @@ def dead_subject_of(tokens: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who acts, as the subject says it; nothing else may."""
+    """The acting tenant and agent, as named by the subject and by nothing else."""
 
     tenant: str
     agent: str
@@ -111,7 +112,7 @@ def namespace_tokens(namespace: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a change stands below its tenant and entity: `parts` as read, and a key if the entity has keys."""
+    """The address of a change below its tenant and entity: its decoded parts, and a key if the entity has keys."""
 
     parts: tuple[str, ...]
     key: str | None = None
@@ -125,12 +126,12 @@ class Address:
 
 
 def change_subject(tenant: str, entity: str, address: Address) -> str:
-    assert address.parts, "a change stands somewhere"
+    assert address.parts, "a change has an address"
     return checked(f"hive.chg.{encode_token(tenant)}.{entity}.{address.tokens}")
 
 
 def parse_change_subject(subject: str) -> tuple[str, str, Address]:
-    """`(tenant, entity, address)` of a change's subject."""
+    """Return `(tenant, entity, address)` of a change's subject."""
     head, marker, key = subject.rpartition(f".{KEY_MARKER}.")
     tokens = (head if marker else subject).split(".")
     if len(tokens) < 5 or tokens[:2] != ["hive", "chg"]:
@@ -140,12 +141,12 @@ def parse_change_subject(subject: str) -> tuple[str, str, Address]:
 
 
 def change_prefix(entity: str, *parts: str, key: str | None = None) -> str:
-    """The start of a change's address in wire tokens, such as `event.s1` or `memory.user.alice`."""
+    """Return the start of a change's address in wire tokens, such as `event.s1` or `memory.user.alice`."""
     return ".".join(filter(None, [entity, Address(parts, key).tokens]))
 
 
 def change_filters(tenant: str, prefix: str | None = None) -> tuple[str, ...]:
-    """The subjects of a tenant's changes at and below a prefix in wire tokens; all of them without one."""
+    """Return the subjects of a tenant's changes at and below a prefix in wire tokens, or of all without a prefix."""
     start = f"hive.chg.{encode_token(tenant)}"
     if not prefix:
         return (f"{start}.>",)

@@ -1,6 +1,7 @@
-"""The real worker on a real bus: on each pair of stores one for all tests, each of which has a tenant of its own.
+"""The real worker on a real bus, once per pair of stores; every test has a tenant of its own.
 
-Every test runs on files with SQLite and on MinIO with MongoDB; those of `test_every_pair.py` on the other pairs too.
+Every test runs on files with SQLite. Tests that depend on the stores also run on MinIO with MongoDB, and
+`test_every_pair.py` runs on the other pairs as well.
 """
 
 import tempfile
@@ -19,18 +20,33 @@ from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.worker import ArtifactsSettings, build
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
-from hivemem_testing.stores import STORES
+from hivemem_testing.stores import STORES, parametrize_stores
 
 from .hive import Agent, connect, parts_of
 
 PAIRS: Final = ("filesystem-sqlite", "minio-mongo")
 OTHER_PAIRS: Final = ("filesystem-mongo", "minio-sqlite", "seaweedfs-sqlite")
+STORE_SENSITIVE: Final = frozenset(
+    {
+        "test_client",
+        "test_client_faults",
+        "test_deletions",
+        "test_garbage_collection",
+        "test_kills",
+        "test_presigned",
+        "test_upkeep",
+        "test_uploads",
+        "test_views",
+        "test_workers",
+    }
+)
+"""The modules whose tests run on both of `PAIRS`."""
 LARGEST: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A worker that runs, and a connection beside it."""
+    """A running worker, and a connection to its bus."""
 
     pair: str
     settings: ArtifactsSettings
@@ -46,14 +62,15 @@ class Deployment:
 
     @property
     def folder(self) -> Path:
-        """Where its files are, on the filesystem."""
+        """The folder of its files, on the filesystem."""
         return self.settings.data
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "pair" in metafunc.fixturenames:
-        every = metafunc.definition.nodeid.rpartition("::")[0].endswith("test_every_pair.py")
-        metafunc.parametrize("pair", (*PAIRS, *OTHER_PAIRS) if every else PAIRS, indirect=True, scope="session")
+    if metafunc.definition.path.stem == "test_every_pair":
+        parametrize_stores(metafunc, "pair", (*PAIRS, *OTHER_PAIRS), {"test_every_pair"})
+    else:
+        parametrize_stores(metafunc, "pair", PAIRS, STORE_SENSITIVE)
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -105,7 +122,7 @@ async def deployment(pair: str, stores: dict[str, Any], nats_server: Server) -> 
 
 @pytest.fixture
 def bot(deployment: Deployment) -> Agent:
-    """An agent of a tenant that nobody else has."""
+    """An agent of a new tenant."""
     return deployment.agent()
 
 

@@ -8,12 +8,13 @@ from zlib import crc32
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem_artifacts.endpoints import Endpoints
-from hivemem_artifacts.endpoints.chunks import Holding
-from hivemem_artifacts.endpoints.deleting import Deleting
-from hivemem_artifacts.endpoints.uploading import Uploading
+from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
+from hivemem_artifacts.endpoints.open_uploads import OpenUploads
+from hivemem_artifacts.endpoints.raw_subjects import RawSubjects
+from hivemem_artifacts.endpoints.upload_commits import UploadCommits
+from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.ports import BlobStore
-from hivemem_artifacts.reactions.clock import Clock
+from hivemem_artifacts.reactions.upkeep import Upkeep
 from hivemem_runtime.worker import Worker
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, Refused, Told, connect
@@ -24,24 +25,25 @@ __all__ = ["Agent", "Body", "Inside", "Refused", "Told", "connect", "eventually"
 
 @dataclass(frozen=True)
 class Inside:
-    """What a worker is made of: to look behind it, and to break it."""
+    """The parts of a worker, for tests that inspect or break it."""
 
-    clock: Clock
-    deleting: Deleting
-    holding: Holding
+    upkeep: Upkeep
+    deleter: ArtifactDeleter
+    open_uploads: OpenUploads
     store: BlobStore
-    uploading: Uploading
+    uploads: Uploads
+    commits: UploadCommits
 
 
 def parts_of(worker: Worker) -> Inside:
     background = worker._parts.background  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
-    endpoints: Any = next(part for part in background if isinstance(part, Endpoints))
-    clock: Any = next(part for part in background if isinstance(part, Clock))
-    return Inside(clock, clock._deleting, clock._holding, clock._store, endpoints._uploading)
+    raw = next(part for part in background if isinstance(part, RawSubjects))
+    upkeep: Any = next(part for part in background if isinstance(part, Upkeep))
+    return Inside(upkeep, upkeep._deleter, upkeep._open_uploads, upkeep._store, raw.uploads, raw.commits)
 
 
 class Agent(agent.Agent):
-    """One agent of a tenant of its own. Without a session, `s1` is meant."""
+    """One agent of a tenant of its own. The default session is `s1`."""
 
     SERVICE: ClassVar[str] = "artifacts"
 
@@ -50,7 +52,7 @@ class Agent(agent.Agent):
         return await self.ask("save", body, id=id, **fields)
 
     async def content(self, name: str, /, **fields: Any) -> bytes:
-        """What `get` answers in itself."""
+        """Return the bytes that `get` answers inline."""
         found = await self.ask("get", {"session_id": "s1", "name": name}, **fields)
         return b64decode(found["data_base64"])
 
@@ -63,7 +65,7 @@ class Agent(agent.Agent):
     async def chunk(
         self, upload: Body, index: int, data: bytes, *, crc: bool = True, headers: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """The headers of the answer. Raises `Refused`."""
+        """Send a chunk and return the headers of the answer. Raises `Refused`."""
         own = {"Hive-Chunk": str(index), **({"Hive-Chunk-Crc32": f"{crc32(data):08x}"} if crc else {})}
         return headers_of(await self.raw(upload["chunk_subject"], data, {**own, **(headers or {})}))
 
@@ -76,7 +78,7 @@ class Agent(agent.Agent):
         return message.data
 
     async def pages(self, operation: str, /, **fields: Any) -> list[Body]:
-        """All items of an operation that answers them page by page."""
+        """Return all items of a paged operation."""
         found: list[Body] = []
         cursor: str | None = None
         while True:

@@ -1,7 +1,7 @@
 """The artifacts worker as a process that kills itself at a step.
 
-`python -m tests.artifacts.killed_worker STEP COUNT WHEN`: it ends as by kill -9,
-before or behind the call of that number. The step `none` lets it live.
+`python -m tests.artifacts.killed_worker STEP COUNT WHEN` dies as by kill -9, before or after call number COUNT of STEP.
+The step `none` keeps it alive.
 """
 
 import os
@@ -10,23 +10,25 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from hivemem_artifacts import __main__ as worker
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
 from hivemem_artifacts.adapters.filesystem.staging import FileStaging
 from hivemem_artifacts.adapters.filesystem.views import FileView
 from hivemem_artifacts.adapters.objects import ObjectBlobs
 from hivemem_artifacts.adapters.objects.staging import ObjectStaging
 from hivemem_artifacts.adapters.objects.views import ObjectView
-from hivemem_artifacts.endpoints.uploading import Uploading
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_artifacts.endpoints.upload_commits import UploadCommits
+from hivemem_artifacts.endpoints.uploads import Uploads
+from hivemem_artifacts.worker import WORKER
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.program import main as serve
 
 STORES = (FilesystemBlobs, ObjectBlobs)
 STEPS: dict[str, tuple[tuple[type[Any], str], ...]] = {
-    "begin": ((Uploading, "begin"),),
+    "begin": ((Uploads, "begin"),),
     "open": tuple((store, "open_staging") for store in STORES),
     "append": ((FileStaging, "append"), (ObjectStaging, "append")),
     "seal": ((FileStaging, "seal"), (ObjectStaging, "seal")),
-    "note": ((Uploading, "_note"),),
+    "note": ((UploadCommits, "_commit_reference"),),
     "announce": ((Announcer, "_publish"),),
     "discard": tuple((store, "discard") for store in STORES),
     "view": ((FileView, "add"), (ObjectView, "add")),
@@ -58,7 +60,7 @@ def main() -> int:
     step, count, when = sys.argv[1:]
     for kind, method in STEPS[step]:
         strike_at(kind, method, int(count), when)
-    return worker.main()
+    return serve(WORKER)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`hivemem artifacts` with whole files."""
+"""`hivemem artifacts` saves and reads whole files."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 async def invoke(deployment: Deployment, bot: Agent, *words: str, stdin: bytes | None = None) -> Result:
-    """In a thread: the command has an event loop of its own."""
+    """Run the command in a thread, because it has an event loop of its own."""
     arguments = ["--url", deployment.settings.nats_url, "--tenant", bot.tenant, "--agent", "bot", "artifacts", *words]
     return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
 
@@ -58,10 +58,10 @@ async def test_standard_input_and_output_will_do(deployment: Deployment, bot: Ag
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("upload", "s1", "nothing-there"), 2, "is no file that can be read"),
+        (("upload", "s1", "nothing-there"), 2, "is not a readable file"),
         (("upload", "s1", "-"), 2, "standard input has no name"),
-        (("upload", "s1", ".", "--name", "a"), 2, "is no file that can be read"),
-        (("download", "s1"), 2, "a session and a name, or a URL alone"),
+        (("upload", "s1", ".", "--name", "a"), 2, "is not a readable file"),
+        (("download", "s1"), 2, "give a session and a name, or only a URL"),
         (("download", "s1", "a"), 1, "NotFound (40401)"),
         (("download", "s1", "../a"), 1, "InvalidRequest (40001)"),
         (("download", "hive://other/s1/a", "-o", "x"), 1, "Forbidden (40301)"),

@@ -1,4 +1,4 @@
-"""Whole files through the client: from anything that has bytes, to anything that takes them."""
+"""The client saves whole files from any source of bytes, and reads them into any sink."""
 
 import asyncio
 import os
@@ -133,7 +133,7 @@ async def test_bytes_that_are_there_are_not_sent_again(hive: hivemem.Hive, monke
 
 
 def count_chunks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The subjects of the chunks that are sent and asked for from here on."""
+    """Collect the subjects of all chunks that are sent or requested from here on."""
     request, found = Connection.request, list[str]()
 
     async def counting(self: Connection, subject: str, *rest: Any) -> Any:
@@ -224,7 +224,7 @@ async def test_a_spoiled_part_is_thrown_away(hive: hivemem.Hive, tmp_path: Path)
     path = tmp_path / "out"
     part = tmp_path / f".out.{artifact.sha256[:16]}.part"
     part.write_bytes(b"x" * CHUNK)
-    with pytest.raises(hivemem.Internal, match="not those of its hash"):
+    with pytest.raises(hivemem.Internal, match="do not match its hash"):
         await hive.artifacts.download("s1", "a", to=path)
     assert not path.exists()
     await hive.artifacts.download("s1", "a", to=path)
@@ -282,7 +282,7 @@ async def test_bytes_that_are_not_those_of_the_hash_are_noticed(
         return bytes([data[0] ^ 1]) + data[1:]
 
     monkeypatch.setattr(deployment.store, "read", broken)
-    with pytest.raises(hivemem.Internal, match="not those of its hash"):
+    with pytest.raises(hivemem.Internal, match="do not match its hash"):
         await hive.artifacts.read("s1", "a")
 
 

@@ -1,4 +1,4 @@
-"""The client against a bus that loses, doubles and spoils: the file arrives, or an error says why not."""
+"""The client on a bus that loses, repeats and corrupts messages: the file arrives, or an error gives the reason."""
 
 import asyncio
 import os
@@ -58,7 +58,7 @@ FAULTS = (lost, answer_lost, gone, disconnected, spoiled, doubled)
 
 
 def break_some(monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any], which: Callable[[int], bool]) -> list[int]:
-    """Those of the chunks, in the order in which they are sent, that meet the fault."""
+    """Let the fault hit some of the chunks, chosen by the order in which they are sent."""
     request, calls = Connection.request, list[int]()
 
     async def broken(self: Connection, subject: str, *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An upload that gets stuck while its source is being read: what is read then is neither lost nor counted twice."""
+"""An upload gets stuck while its source is being read: the chunk read then is neither lost nor counted twice."""
 
 import asyncio
 import io
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 LARGE = os.urandom(9 * CHUNK + 99)
 DIGEST = sha256(LARGE).hexdigest()
 HELD_UP_AT = 3
-"""The chunk that is being read when the first one finds nobody, with two more under way."""
+"""The chunk that is being read when the first chunk finds no worker, with two more in flight."""
 
 
 class Bus:
-    """The first chunk finds no worker once the source is being read, and the next two are without an answer till then.
+    """The first chunk finds no worker once the source is being read; the next two get no answer until then.
 
-    Their end is the sign that the client has seen it.
+    When their requests end, the client has seen the failure.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ async def test_an_iterator_goes_on_behind_it(hive: hivemem.Hive, bus: Bus) -> No
 
 
 class Pipe(io.BytesIO):
-    """A file that cannot seek, and blocks at one place."""
+    """A file that cannot seek and blocks at one place."""
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(LARGE)
@@ -135,7 +135,7 @@ async def test_a_chunk_is_in_the_hash_once(hive: hivemem.Hive, bus: Bus, monkeyp
 async def test_a_source_may_take_longer_than_anything_else(
     hive: hivemem.Hive, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has nothing to send does not get it through; that is not held against the workers."""
+    """The time limit of an upload does not run while the client has nothing to send."""
     run, made = Uploading.run, list[Uploading]()
 
     async def noted(self: Uploading) -> hivemem.Artifact:
@@ -185,7 +185,7 @@ async def test_who_is_cancelled_waits_for_the_thread() -> None:
     task = asyncio.create_task(to_the_end(work))
     await began.wait()
     task.cancel()
-    for _ in range(10):  # turns of the loop
+    for _ in range(10):  # turns of the event loop
         await asyncio.sleep(0)
     assert not task.done()
     release.set()

@@ -1,4 +1,4 @@
-"""What kind of file it is, from its bytes, what is said of it and its name, in this order."""
+"""The content type comes from the file's bytes, the stated type and the file name, in this order."""
 
 import gzip
 import io

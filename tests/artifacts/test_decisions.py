@@ -1,4 +1,4 @@
-"""The rules by themselves: no order of the steps of savers and collectors takes bytes from a file that has them."""
+"""The decisions alone: no order of the steps of savers and collectors loses the bytes of a file."""
 
 import random
 from collections.abc import Callable, Generator, Iterator
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hivemem_artifacts.decisions.collecting import begin_collection, collectable, end_collection, fence_off
-from hivemem_artifacts.decisions.deleting import begin_deletion, end_deletion, release_versions
-from hivemem_artifacts.decisions.saving import BytesGone, look, save_version
-from hivemem_artifacts.decisions.uploading import (
+from hivemem_artifacts.decisions.deletions import begin_deletion, end_deletion, release_versions
+from hivemem_artifacts.decisions.garbage_collection import begin_collection, collectable, end_collection, fence_off
+from hivemem_artifacts.decisions.saves import BytesGone, look_up, save_version
+from hivemem_artifacts.decisions.uploads import (
     Committed,
     abort_upload,
     begin_upload,
@@ -31,12 +31,12 @@ PLACES = tuple(place_of("s1", name) for name in ("a", "b", "c"))
 ALWAYS = 2**60
 
 Step = Generator[None]
-"""Somebody at work: each `yield` is a moment at which anybody else may do anything."""
+"""A concurrent actor: at each `yield` any other actor may run."""
 
 
 @dataclass
 class World:
-    """What there is: heads, and the names of the blobs that lie in the store."""
+    """The whole state: heads, and the names of the blobs in the store."""
 
     heads: DictHeads = field(default_factory=DictHeads)
     store: set[str] = field(default_factory=set[str])
@@ -72,7 +72,7 @@ class World:
 def saver(world: World, chance: random.Random) -> Step:
     place = chance.choice(PLACES)
     while True:
-        found = look(world.heads(BLOB, SHA), SHA, 3)
+        found = look_up(world.heads(BLOB, SHA), SHA, 3)
         yield
         if not found.there:
             world.store.add(found.blob)
@@ -81,7 +81,7 @@ def saver(world: World, chance: random.Random) -> Step:
             world.heads.apply(save_version(world.heads, place, found, "text/plain", {}, 0))
         except BytesGone:
             yield
-        except Unavailable:  # it is being deleted
+        except Unavailable:  # its deletion is under way
             return
         else:
             return
@@ -129,7 +129,7 @@ def collector(world: World, chance: random.Random) -> Step:
 
 
 def sweeper(world: World, chance: random.Random) -> Step:
-    """Collects what lies in the store and is not known."""
+    """Collect blobs that are in the store but not in the ledger."""
     if not world.store:
         return
     name = chance.choice(sorted(world.store))
@@ -185,7 +185,7 @@ def test_an_upload_becomes_a_version_and_ends_in_one_step() -> None:
     heads = DictHeads()
     heads.apply(begin_upload(heads, "u1", upload_of()))
     heads.apply(hold_upload(heads, "u1", "m2", 200, 50))
-    found = look(None, SHA, 3)
+    found = look_up(None, SHA, 3)
     heads.apply(commit_upload(heads, "u1", found, "text/plain", 150, kept_until=900))
     artifact, upload = heads(ARTIFACT, place_of("s1", "a")), heads(UPLOAD, "u1")
     assert artifact is not None
@@ -206,7 +206,7 @@ def test_an_upload_past_its_time_takes_nothing_more() -> None:
     with pytest.raises(NotFound):
         hold_upload(heads, "u1", "m2", 200, 100)
     with pytest.raises(NotFound):
-        commit_upload(heads, "u1", look(None, SHA, 3), "text/plain", 100, kept_until=900)
+        commit_upload(heads, "u1", look_up(None, SHA, 3), "text/plain", 100, kept_until=900)
     heads.apply(expire_upload(heads, "u1", 100, kept_until=100))
     with pytest.raises(NotFound):
         hold_upload(heads, "u1", "m2", 200, 50)

@@ -1,4 +1,4 @@
-"""The few that say most, on every pair of stores."""
+"""The most telling tests, on every pair of stores."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""kill -9 at every step: nothing acknowledged is lost, nothing is there twice, and what people see is right."""
+"""After kill -9 at any step nothing acknowledged is lost or duplicated, and the view for people is right."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Mill:
-    """A NATS server of its own and workers that come and go on one pair of stores."""
+    """A private NATS server, and workers that come and go on one pair of stores."""
 
     nats_url: str
     directory: Path
@@ -109,7 +109,7 @@ async def connected(mill: Mill) -> AsyncGenerator[hivemem.Hive]:
 
 
 async def survive(mill: Mill, doomed: ProcessServer, work: "asyncio.Task[hivemem.Artifact]", *, restart: bool) -> None:
-    """Let the worker die, start another one where none is left, and let the work end."""
+    """Let the worker die, start another one if none is left, and let the work finish."""
     await eventually(lambda: not alive(doomed), "the step is reached, and the worker dies")
     if restart:
         mill.worker()
@@ -191,7 +191,7 @@ async def test_an_upload_to_objects_survives_its_worker(
 
 @pytest.mark.parametrize("count", [3, 20, 38])
 async def test_another_worker_takes_an_upload_over(files_mill: Mill, count: int) -> None:
-    """From an iterator, which nobody can read again: the client keeps what the dead worker may not have kept."""
+    """An iterator cannot be read twice, so the client keeps the bytes that the dead worker may have lost."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(DATA), 300_000):

@@ -1,4 +1,4 @@
-"""A large file needs no memory of its size, on either side."""
+"""Neither the client nor the worker needs memory in proportion to the file."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Names that want to lead somewhere else, against the running worker."""
+"""Names that try to leave their folder, against the running worker."""
 
 import orjson
 import pytest
@@ -30,7 +30,7 @@ HOSTILE_SESSIONS = (
 async def test_a_hostile_name_is_refused_by_every_operation(bot: Agent) -> None:
     for name in HOSTILE_NAMES:
         if "\ud800" in name:
-            continue  # it has no UTF-8
+            continue  # it cannot be encoded as UTF-8
         for operation in ("save", "begin", "get", "stat", "versions", "delete"):
             data = {"data_base64": ""} if operation == "save" else {}
             refused = await bot.refusal(operation, session_id="s1", name=name, **data)
@@ -59,7 +59,7 @@ async def test_honest_names_and_hostile_sessions_stay_in_the_folder(bot: Agent, 
 
 
 def everything(deployment: Deployment) -> set[str]:
-    """What stands beside the folder of the artifacts."""
+    """Return all paths in the data folder next to the folder of the artifacts."""
     data = deployment.settings.data
     return {str(path.relative_to(data)) for path in data.iterdir() if "artifacts.db" not in path.name}
 

@@ -1,4 +1,4 @@
-"""Bytes that go to the object store by HTTP are looked at before they are taken for the file."""
+"""Bytes uploaded to the object store by HTTP are verified before they become the file."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def only_where_a_store_can(deployment: Deployment) -> None:
 
 async def put(url: str, data: bytes) -> int:
     def send() -> int:
-        with urllib.request.urlopen(urllib.request.Request(url, data, method="PUT")) as answer:  # our own
+        with urllib.request.urlopen(urllib.request.Request(url, data, method="PUT")) as answer:  # a URL of our server
             return int(answer.status)
 
     return await asyncio.to_thread(send)
@@ -34,7 +34,7 @@ async def put(url: str, data: bytes) -> int:
 
 async def get(url: str) -> tuple[bytes, dict[str, str]]:
     def receive() -> tuple[bytes, dict[str, str]]:
-        with urllib.request.urlopen(url) as answer:  # our own
+        with urllib.request.urlopen(url) as answer:  # a URL of our server
             return answer.read(), dict(answer.headers)
 
     return await asyncio.to_thread(receive)

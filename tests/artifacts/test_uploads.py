@@ -1,4 +1,4 @@
-"""Uploads in chunks, on the wire: in any order within the window, doubled, truncated, corrupted, resumed, given up."""
+"""Uploads in chunks: any order within the window, repeated, truncated, corrupted, resumed, aborted."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from hivemem_artifacts.endpoints.chunks import Holding
+from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES as CHUNK
 
 from .conftest import LARGEST, Deployment
@@ -80,7 +80,7 @@ async def test_a_chunk_that_comes_again_while_it_is_taken_is_answered_twice(
     upload = await bot.begin("a", size=len(data))
     parts = chunks_of(data)
     await bot.chunk(upload, 0, parts[0])
-    held = holding_of(bot).held[upload["upload_id"]]
+    held = open_uploads_of(bot).opened[upload["upload_id"]]
     append, taking, go_on = held.staging.append, asyncio.Event(), asyncio.Event()
 
     async def slow(data: bytes) -> None:
@@ -253,7 +253,7 @@ async def test_a_worker_that_let_an_upload_go_takes_it_up_again(bot: Agent) -> N
     upload = await bot.begin("a")
     parts = chunks_of(data)
     await bot.chunk(upload, 0, parts[0])
-    await holding_of(bot).let_go(upload["upload_id"])
+    await open_uploads_of(bot).close_upload(upload["upload_id"])
     await bot.chunk(upload, 1, parts[1])
     resumed = await bot.ask("resume", upload_id=upload["upload_id"])
     assert resumed["next_chunk"] == 2
@@ -273,7 +273,7 @@ async def test_nothing_is_left_staged_once_it_is_committed(bot: Agent, deploymen
 
 
 async def test_a_chunk_does_not_wait_for_ever_for_the_one_before(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hivemem_artifacts.endpoints.chunks.CHUNK_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("hivemem_artifacts.endpoints.chunk_window.CHUNK_WAIT_SECONDS", 0.05)
     upload = await bot.begin("a")
     refused = await refusal_of_chunk(bot, upload, 1, b"x" * CHUNK)
     assert (refused.code, refused.context["expected"]) == (50301, 0)
@@ -286,9 +286,9 @@ async def test_an_upload_that_nothing_comes_of_is_let_go_of_and_taken_up_again(
     parts = chunks_of(data)
     upload = await bot.begin("a")
     await bot.chunk(upload, 0, parts[0])
-    monkeypatch.setattr("hivemem_artifacts.endpoints.chunks.STILL_SECONDS", -1.0)
-    await holding_of(bot).rest()
-    assert upload["upload_id"] not in holding_of(bot).held
+    monkeypatch.setattr("hivemem_artifacts.endpoints.open_uploads.IDLE_SECONDS", -1.0)
+    await open_uploads_of(bot).close_idle()
+    assert upload["upload_id"] not in open_uploads_of(bot).opened
     await bot.chunk(upload, 1, parts[1])
     assert (await bot.ask("commit", upload_id=upload["upload_id"]))["sha256"] == digest(data)
 
@@ -296,22 +296,22 @@ async def test_an_upload_that_nothing_comes_of_is_let_go_of_and_taken_up_again(
 async def test_the_stillest_upload_is_let_go_of_where_there_are_too_many(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await holding_of(bot).close()
-    monkeypatch.setattr("hivemem_artifacts.endpoints.chunks.HELD", 2)
+    await open_uploads_of(bot).close()
+    monkeypatch.setattr("hivemem_artifacts.endpoints.open_uploads.OPEN_UPLOADS", 2)
     uploads = [await bot.begin(name) for name in "abc"]
     for index in range(2):
         for upload in uploads:
             await bot.chunk(upload, index, os.urandom(CHUNK) if index == 0 else b"end")
-            assert len(holding_of(bot).held) <= 2
+            assert len(open_uploads_of(bot).opened) <= 2
     for upload in uploads:
         assert (await bot.ask("commit", upload_id=upload["upload_id"]))["size"] == CHUNK + 3
 
 
 async def test_nothing_is_closed_while_a_chunk_is_being_written(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of its descriptor could be that of another file before the write comes to it."""
+    """The file descriptor could belong to another file by the time of the write."""
     upload = await bot.begin("a")
     await bot.chunk(upload, 0, os.urandom(CHUNK))
-    held = holding_of(bot).held[upload["upload_id"]]
+    held = open_uploads_of(bot).opened[upload["upload_id"]]
     append, taking, go_on = held.staging.append, asyncio.Event(), asyncio.Event()
 
     async def slow(data: bytes) -> None:
@@ -324,8 +324,8 @@ async def test_nothing_is_closed_while_a_chunk_is_being_written(bot: Agent, monk
     chunk = asyncio.create_task(bot.chunk(upload, 1, b"end"))
     await taking.wait()
     ending = asyncio.create_task(bot.ask("abort", upload_id=upload["upload_id"]))
-    await eventually(lambda: held.upload_id not in holding_of(bot).held, "it is let go of")
-    for _ in range(3):  # whatever was asked of a thread meanwhile has come to its end
+    await eventually(lambda: held.upload_id not in open_uploads_of(bot).opened, "it is let go of")
+    for _ in range(3):  # every earlier job of the thread has finished
         await held.staging.flush()
     assert held.staging.usable
     go_on.set()
@@ -335,11 +335,11 @@ async def test_nothing_is_closed_while_a_chunk_is_being_written(bot: Agent, monk
 
 
 async def test_where_all_are_busy_one_more_is_refused_for_now(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    await holding_of(bot).close()
-    monkeypatch.setattr("hivemem_artifacts.endpoints.chunks.HELD", 1)
+    await open_uploads_of(bot).close()
+    monkeypatch.setattr("hivemem_artifacts.endpoints.open_uploads.OPEN_UPLOADS", 1)
     first, second = await bot.begin("a"), await bot.begin("b")
     await bot.chunk(first, 0, b"abc")
-    async with holding_of(bot).held[first["upload_id"]].lock:
+    async with open_uploads_of(bot).opened[first["upload_id"]].lock:
         refused = await refusal_of_chunk(bot, second, 0, b"x")
     assert (refused.code, refused.error["retryable"]) == (42901, True)
     await bot.chunk(second, 0, b"x")
@@ -350,12 +350,12 @@ async def test_a_staging_that_is_spoiled_is_opened_again(bot: Agent) -> None:
     parts = chunks_of(data)
     upload = await bot.begin("a")
     await bot.chunk(upload, 0, parts[0])
-    await holding_of(bot).held[upload["upload_id"]].staging.close()
+    await open_uploads_of(bot).opened[upload["upload_id"]].staging.close()
     refused = await refusal_of_chunk(bot, upload, 1, parts[1])
     assert (refused.code, refused.error["retryable"]) == (50301, True)
     await bot.chunk(upload, 1, parts[1])
     assert (await bot.ask("commit", upload_id=upload["upload_id"]))["sha256"] == digest(data)
 
 
-def holding_of(bot: Agent) -> Holding:
-    return parts_of(bot.worker).holding
+def open_uploads_of(bot: Agent) -> OpenUploads:
+    return parts_of(bot.worker).open_uploads

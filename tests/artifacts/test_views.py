@@ -1,4 +1,4 @@
-"""What people find of a session: its files by time and name, and the manifest, in step with what is there."""
+"""The view of a session for people, its files by time and name and the manifest, follows every change."""
 
 import asyncio
 import stat
@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from hivemem_artifacts.entities.places import session_and_name
 from hivemem_artifacts.ports import NAMES_PER_CALL
-from hivemem_artifacts.reactions.views import Views
+from hivemem_artifacts.reactions.views import SessionViews
 
 from .conftest import Deployment
 from .hive import Agent, Body, eventually
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class Shown:
-    """Reads what is shown of a session, on whichever store."""
+    """Reads the view of a session, on either kind of store."""
 
     def __init__(self, deployment: Deployment, bot: Agent, session_id: str = "s1") -> None:
         self._deployment = deployment
@@ -37,7 +38,7 @@ class Shown:
         if self._deployment.settings.blobs == "filesystem":
             return [path.read_bytes() for path in self._deployment.folder.rglob("manifest.json")]
         bucket = objects_of(self._deployment)
-        return [bucket.read(name) for name in bucket.names("manifests/")]
+        return [text for name in bucket.names("manifests/") if (text := bucket.read(name)) is not None]
 
     async def names(self) -> list[str] | None:
         manifest = await self.manifest()
@@ -62,7 +63,7 @@ class Shown:
 
 
 class Objects:
-    """The bucket of a deployment, over the same client as the worker's."""
+    """The bucket of a deployment, read with the worker's own client."""
 
     def __init__(self, settings: Any) -> None:
         from minio import Minio
@@ -76,8 +77,16 @@ class Objects:
         found = self.client.list_objects(self.bucket, prefix=prefix, recursive=True)
         return [str(each.object_name) for each in found]
 
-    def read(self, name: str) -> bytes:
-        answer = self.client.get_object(self.bucket, name)
+    def read(self, name: str) -> bytes | None:
+        """Return an object, or None if it was removed after it was listed."""
+        from minio.error import S3Error
+
+        try:
+            answer = self.client.get_object(self.bucket, name)
+        except S3Error as error:
+            if error.code == "NoSuchKey":
+                return None
+            raise
         try:
             return answer.read()
         finally:
@@ -159,7 +168,7 @@ async def test_files_are_for_their_owner_only(bot: Agent, deployment: Deployment
     ours = [deployment.folder / name for name in ("blobs", "staging", "artifacts", "tenants")]
     for path in (*ours, *(found for folder in ours for found in folder.rglob("*"))):
         if not path.exists():
-            continue  # what another test stages, and has done with
+            continue  # another test has discarded its staging
         mode = stat.S_IMODE(path.lstat().st_mode)
         assert mode == (0o700 if path.is_dir() else 0o600), path
         assert not path.is_symlink()
@@ -181,9 +190,34 @@ async def test_a_view_that_was_spoiled_comes_out_right_with_the_next_change(bot:
     await eventually(lambda: sorted(shown.files().values()) == [b"1", b"2"], "both are shown")
 
 
+async def test_a_save_reads_the_versions_of_its_own_file_only(
+    bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reads for an update do not grow with the versions of the other files of the session."""
+    views = SessionViews(bot.ledger, deployment.store)
+    for name in ("a", "b", "c"):
+        for n in range(3):
+            await bot.save(name, f"{n}".encode())
+    await views.show_session(bot.tenant, "s1")
+    history = bot.ledger.history
+    read: list[str] = []
+
+    async def counted(entity: Any, tenant: str, id: str, **options: Any) -> Any:
+        if tenant == bot.tenant:
+            read.append(session_and_name(id)[1])
+        return await history(entity, tenant, id, **options)
+
+    monkeypatch.setattr(bot.ledger, "history", counted)
+    await views.show_session(bot.tenant, "s1")
+    assert read == []
+    await bot.save("b", b"new")
+    await views.show_session(bot.tenant, "s1")
+    assert set(read) <= {"b"}
+
+
 async def test_views_of_many_at_once_end_with_the_newest(bot: Agent, deployment: Deployment) -> None:
-    """Several workers show the same session at the same time, while it changes."""
-    views = Views(bot.ledger, deployment.store)
+    """Several workers update the view of one session while it changes."""
+    views = SessionViews(bot.ledger, deployment.store)
     for n in range(5):
         await asyncio.gather(
             bot.save(f"f{n}", b"x"),

@@ -1,4 +1,4 @@
-"""Several workers on the same stores: an upload goes on at another one, whichever is asked."""
+"""Several workers on the same stores: any of them can continue an upload."""
 
 import asyncio
 import os
@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 import hivemem
-from hivemem_artifacts.endpoints.uploading import Uploading
+from hivemem_artifacts.endpoints.upload_commits import UploadCommits
+from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.worker import ArtifactsSettings, build
+from hivemem_contracts.artifacts.chunks import commit_subject
 from hivemem_contracts.artifacts.operations import COMMIT, RESUME
 from hivemem_contracts.artifacts.requests import CommitUpload, ResumeUpload
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES as CHUNK
@@ -22,7 +24,7 @@ from hivemem_runtime.worker import Worker
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_minio, packaged_nats
 
-from .hive import Agent, Body, Refused, connect, eventually, parts_of
+from .hive import Agent, Body, Refused, connect, eventually, headers_of, parts_of
 
 DATA = os.urandom(3 * CHUNK + 100)
 PARTS = [DATA[start : start + CHUNK] for start in range(0, len(DATA), CHUNK)]
@@ -38,7 +40,7 @@ class Two:
         return Call(Sender(self.bot.tenant, self.bot.name), operation, id)
 
     async def begin(self, worker: Worker) -> Body:
-        """At this one, of the two."""
+        """Begin an upload at this worker."""
         while True:
             upload = await self.bot.begin("a")
             if f".{member_of(worker)}." in upload["chunk_subject"]:
@@ -46,12 +48,16 @@ class Two:
             await self.bot.ask("abort", upload_id=upload["upload_id"])
 
 
-def uploading(worker: Worker) -> Uploading:
-    return parts_of(worker).uploading
+def uploads(worker: Worker) -> Uploads:
+    return parts_of(worker).uploads
+
+
+def commits(worker: Worker) -> UploadCommits:
+    return parts_of(worker).commits
 
 
 def member_of(worker: Worker) -> str:
-    return parts_of(worker).holding.member
+    return parts_of(worker).open_uploads.member
 
 
 @pytest.fixture
@@ -73,9 +79,9 @@ async def test_a_commit_is_handed_to_the_worker_that_has_the_bytes(two: Two) -> 
     for index, part in enumerate(PARTS):
         await two.bot.chunk(upload, index, part)
     body = CommitUpload(upload_id=upload["upload_id"], sha256=sha256(DATA).hexdigest())
-    saved = await uploading(two.second).commit(two.call(COMMIT), body)
+    saved = await commits(two.second).commit(two.call(COMMIT), body)
     assert (saved.size, saved.version) == (len(DATA), 1)
-    assert await uploading(two.first).commit(two.call(COMMIT), body) == saved
+    assert await commits(two.first).commit(two.call(COMMIT), body) == saved
     stat = await two.bot.stat("a")
     assert stat["created_by"] == "bot"
 
@@ -85,16 +91,25 @@ async def test_a_refusal_of_the_other_worker_is_answered_as_it_is(two: Two) -> N
     await two.bot.chunk(upload, 0, b"abc")
     body = CommitUpload(upload_id=upload["upload_id"], sha256="0" * 64)
     with pytest.raises(hivemem.InvalidRequest, match="sha256: the bytes have"):
-        await uploading(two.second).commit(two.call(COMMIT), body)
+        await commits(two.second).commit(two.call(COMMIT), body)
+
+
+async def test_a_forwarded_commit_is_of_the_upload_in_its_subject(two: Two) -> None:
+    upload = await two.begin(two.first)
+    subject = commit_subject("default", two.bot.name, member_of(two.first), upload["upload_id"])
+    answer = await two.bot.raw(subject, b'{"upload_id": "another"}', {})
+    with pytest.raises(Refused) as refused:
+        headers_of(answer)
+    assert (refused.value.code, refused.value.context["field"]) == (40001, "upload_id")
 
 
 async def test_an_upload_goes_on_at_another_worker(two: Two) -> None:
     upload = await two.begin(two.first)
     for index in (0, 1):
         await two.bot.chunk(upload, index, PARTS[index])
-    await parts_of(two.first).holding.let_go(upload["upload_id"])
+    await parts_of(two.first).open_uploads.close_upload(upload["upload_id"])
     body = ResumeUpload(upload_id=upload["upload_id"])
-    moved = (await uploading(two.second).resume(two.call(RESUME), body)).model_dump(mode="json")
+    moved = (await uploads(two.second).resume(two.call(RESUME), body)).model_dump(mode="json")
     assert moved["next_chunk"] == 2
     assert moved["chunk_subject"] != upload["chunk_subject"]
     for index in (2, 3):
@@ -106,7 +121,7 @@ async def test_an_upload_goes_on_at_another_worker(two: Two) -> None:
 async def test_the_worker_that_lost_an_upload_takes_no_more_of_it(two: Two) -> None:
     upload = await two.begin(two.first)
     await two.bot.chunk(upload, 0, PARTS[0])
-    await uploading(two.second).resume(two.call(RESUME), ResumeUpload(upload_id=upload["upload_id"]))
+    await uploads(two.second).resume(two.call(RESUME), ResumeUpload(upload_id=upload["upload_id"]))
 
     async def refused() -> bool:
         try:

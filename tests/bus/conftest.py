@@ -1,4 +1,4 @@
-"""A nats-server of the bus tests' own, with empty streams for each test."""
+"""A nats-server for the bus tests alone, with empty streams for each test."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -25,7 +25,7 @@ def bus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessServ
 
 @pytest.fixture
 async def bare_client(bus_server: ProcessServer) -> AsyncIterator[Client]:
-    """Connected to a server without any stream."""
+    """A connection to a server without any stream."""
     client = await connect(bus_server.url, "tests")
     for stream in (INGEST, CHANGES, DEAD, *(f"KV_{bucket}" for bucket in (MEMBERS, BEGUN, CLAIMS, FEED_KEY))):
         try:
@@ -39,6 +39,6 @@ async def bare_client(bus_server: ProcessServer) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def client(bare_client: Client) -> Client:
-    """Connected to a server whose streams are declared and empty."""
+    """A connection to a server whose streams are declared and empty."""
     await declare(bare_client, SETTINGS)
     return bare_client

@@ -66,7 +66,8 @@ Hook = Callable[[int], None]
 def items_service(
     ledger: Ledger, *, decide: Hook | None = None, slowly: Callable[[int], Awaitable[None]] | None = None
 ) -> Service:
-    """`decide` runs inside of each decision and `slowly` between the steps of the slow one, with the number."""
+    """Build the service. `decide` runs inside each decision, `slowly` between the steps of the slow one; both get the
+    number."""
     service = Service(ITEMS, ledger)
 
     def plan(call: Call, body: AddNumber) -> Write:
@@ -112,7 +113,7 @@ def sqlite_ledger(path: Path) -> SqliteLedger:
 
 
 async def numbers_of(ledger: Ledger, item: str, tenant: str = TENANT) -> list[int]:
-    """What was added to an item, in the order in which it was committed."""
+    """Return the numbers that were added to an item, in commit order."""
     found = await ledger.history(ITEM, tenant, item, limit=100_000)
     return [record.value.number for record in found]
 

@@ -1,4 +1,4 @@
-"""A ledger that only commits, in memory, and fails as a real one may when it is told to."""
+"""An in-memory ledger that only commits, and fails on demand as a real one may."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.identities import require_same_command
-from hivemem_runtime.ledger.port import Heads, Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Heads, Ledger, Outcome, Write, appends_and_answer
 
 from .items import NumberAdded
 
@@ -22,14 +22,14 @@ class Added:
 
 
 class MemoryLedger:
-    """Commits what was queued in one turn of the event loop as one batch; nothing has a head."""
+    """Commits all writes queued in one turn of the event loop as one batch; no entity has a head."""
 
     def __init__(self) -> None:
         self.added: list[Added] = []
         self.batches: list[int] = []
         self.down = False
         self.room: int | None = None
-        """How many commits may wait, where it is bounded."""
+        """The maximum number of waiting commits; None for no limit."""
         self._requests: dict[str, bytes | None] = {}
         self._queue: list[tuple[Write, asyncio.Future[Outcome]]] = []
         self._on_queued: Callable[[], None] | None = None
@@ -42,7 +42,7 @@ class MemoryLedger:
         return cast("Ledger", self)
 
     def make_room_when_refused(self) -> None:
-        """As a writer's thread may: the queue is empty again right after a commit found it full."""
+        """Empty the queue right after a commit found it full, as the thread of a real writer may."""
         self._on_queued = self._run
 
     def commit(self, write: Write) -> asyncio.Future[Outcome]:
@@ -77,8 +77,8 @@ class MemoryLedger:
         if name in self._requests:
             require_same_command(self._requests[name], digest)
             return Outcome(None, None, None, duplicate=True)
-        appended = write.decide(cast("Heads", _no_heads), 0)
-        record: NumberAdded = appended[0].record
+        appends, _ = appends_and_answer(write.decide(cast("Heads", _no_heads), 0))
+        record: NumberAdded = appends[0].record
         self._requests[name] = digest
         self.added.append(Added(write.tenant, write.id, record.number, write.actor, write.cause))
         return Outcome(None, record, None)

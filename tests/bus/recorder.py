@@ -1,14 +1,14 @@
-"""Handlers that note what they get, and the workers that run them."""
+"""Handlers that record the messages they get, and the workers that run them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 
 
 class Recorder:
-    """A handler that notes what it handled, and fails as the test says."""
+    """A handler that records what it handled, and fails as the test says."""
 
     def __init__(self) -> None:
         self.handled: list[tuple[str, int]] = []
@@ -30,7 +30,7 @@ class Recorder:
 
 
 class Workers:
-    """The reactions of one or more workers; whoever is still there is stopped in the end."""
+    """The reactions of one or more workers; running ones are stopped at the end."""
 
     def __init__(self, url: str) -> None:
         self._url = url

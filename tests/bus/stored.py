@@ -1,4 +1,4 @@
-"""Publishing commands and changes, and reading what a stream keeps."""
+"""Functions that publish commands and changes, and read the contents of a stream."""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Stored:
 
 
 async def publish(client: Client, subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
-    """The stream's answer. The same again until there is one: the server may be away for a while."""
+    """Publish until the stream answers, since the server may be away for a while. Return its answer."""
     for _ in range(PUBLISH_ATTEMPTS):
         try:
             reply = await client.request(subject, data, timeout=PUBLISH_SECONDS, headers=headers)
@@ -55,7 +55,7 @@ async def command(
     service: str = "items",
     **more: Any,
 ) -> dict[str, Any]:
-    """Publish a command; `message_id` None has no header, and "" one that is the number's own."""
+    """Publish a command. With `message_id` None it has no id header; with "" its id names the item and the number."""
     subject = command_subject(tenant, AGENT, service, operation, item)
     headers = None if message_id is None else {MESSAGE_ID: message_id or f"{item}-{number}"}
     return await publish(client, subject, orjson.dumps({"item": item, "number": number, **more}), headers)
@@ -76,7 +76,7 @@ async def change(client: Client, item: str, version: int, *, tenant: str = TENAN
 
 
 async def messages_in(client: Client, stream: str) -> list[Stored]:
-    """All that a stream keeps, in its order."""
+    """Return all messages of a stream, in order."""
     jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
     state = (await ask(client, f"STREAM.INFO.{stream}"))["state"]
     found: list[Stored] = []

@@ -1,10 +1,10 @@
-"""JetStream acknowledges a durable command on any subject that its publisher names, and so in the server's own name."""
+"""JetStream acknowledges a durable command on any subject that its publisher names, with the server's own rights."""
 
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import CLAIMS, FEED_KEY
-from hivemem_runtime.bus.claims import claim
-from hivemem_runtime.bus.fleet_key import SUBJECT, fleet_key
+from hivemem_runtime.bus.feed.claims import claim
+from hivemem_runtime.bus.feed.fleet_key import SUBJECT, fleet_key
 
 from .stored import messages_in
 from .waiting import eventually

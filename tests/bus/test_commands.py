@@ -1,4 +1,4 @@
-"""Durable commands run the operations of a service, in order; what cannot succeed goes to DEAD and blocks nothing."""
+"""Durable commands run the operations of a service, in order; a command that cannot succeed goes to DEAD."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -24,13 +24,13 @@ from hivemem_contracts.streams import (
     MESSAGE_ID,
 )
 from hivemem_contracts.subjects import command_subject
-from hivemem_runtime.bus import commands
-from hivemem_runtime.bus.commands import Commands
-from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
+from hivemem_runtime.bus.commands import execution as commands
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
+from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
 from hivemem_runtime.service import Service
 
 from .items import items_service, numbers_of, sqlite_ledger
@@ -55,7 +55,7 @@ def serve(client: Client) -> Serve:
 
 
 async def drained(client: Client, serve: Serve, service: Service) -> None:
-    """Serve until no command waits any more."""
+    """Serve until no command is left in the stream."""
 
     async def empty() -> bool:
         return await count_in(client, INGEST) == 0

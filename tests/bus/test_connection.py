@@ -1,4 +1,4 @@
-"""A connection reads whatever comes, is made anew where one of its loops ends, and copes with servers that are away."""
+"""A connection reads any message, is replaced when one of its tasks ends, and survives server outages."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ REPLIES = (b"", b"_INBOX.\xff", b"_INBOX.a\x0b1", b"\x0c", b"1")
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[ProcessServer]:
-    """One that the test may pause and kill."""
+    """A server that the test may pause and kill."""
     with packaged_nats(tmp_path / "nats") as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""A command that kills its workers ends in DEAD, and keeps nobody else from anything; other ends are no crashes."""
+"""A command that kills its workers ends in DEAD and blocks no other command; orderly ends do not count as crashes."""
 
 import asyncio
 import subprocess
@@ -12,11 +12,11 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Internal, error_from_body
 from hivemem_contracts.streams import BEGUN, DEAD, DEAD_ERROR, DEAD_MESSAGE_ID, INGEST
-from hivemem_runtime.bus import crash_counts
-from hivemem_runtime.bus.crash_counts import DEATHS_ALONE, DEATHS_TOGETHER, CrashCounts
+from hivemem_runtime.bus.commands import crash_counts
+from hivemem_runtime.bus.commands.crash_counts import DEATHS_ALONE, DEATHS_TOGETHER, CrashCounts
+from hivemem_runtime.bus.commands.members import Members
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.members import Members
 from hivemem_testing.process import ProcessServer
 
 from .items import numbers_of, sqlite_ledger
@@ -28,14 +28,14 @@ from .worker_process import DEATH, POISON
 ROUTES: Final = [f"route{number}" for number in range(12)]
 NUMBERS: Final = 60
 SLACK: Final = 3
-"""Deaths that may come on top: the first one is not noted, and a dead owner may count as living for a moment."""
+"""Extra deaths to allow for: the first one is not recorded, and a dead owner may count as alive for a moment."""
 SECONDS: Final = 300.0
 
 MESSAGE: Final = DurableMessage("hive.in.0.acme.bot.items.add.a", {}, b"", 7, 1, 1, 1_000, "")
 
 
 async def done_or_dead(client: Client, process: "subprocess.Popen[bytes]") -> bool:
-    """Whether every command is settled; False where the worker died first."""
+    """Return True once every command is settled, False if the worker died first."""
 
     async def settled() -> bool:
         return process.poll() is not None or await count_in(client, INGEST) == 0
@@ -82,7 +82,7 @@ async def test_a_command_that_kills_its_workers_is_given_up_and_all_others_are_d
 
 
 class Owners:
-    """Workers that get the pin of one partition, one after another."""
+    """Workers that own one partition, one after another."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -95,7 +95,7 @@ class Owners:
         return members, crashes
 
     async def one_by_one(self) -> bool:
-        """What the next owner is to do, which then ends well."""
+        """Return whether the next owner takes commands one by one, then stop that owner in good order."""
         members, crashes = await self.begin()
         found = crashes.one_by_one
         await crashes.end()

@@ -1,4 +1,4 @@
-"""Workers as processes come, go, die and freeze, and the server dies too: nothing is lost, doubled or out of order."""
+"""Worker processes start, stop, die and freeze, and the server dies too: no command is lost, repeated or reordered."""
 
 import asyncio
 import os
@@ -14,9 +14,9 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import DEAD
-from hivemem_runtime.bus.clock import now
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.streams import declare
+from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.sqlite.ledger import SqliteLedger
 from hivemem_testing.process import ProcessServer
 from hivemem_testing.servers import packaged_nats
@@ -40,7 +40,7 @@ class Worker:
 
     async def ready(self) -> None:
         assert self.process.stdout is not None
-        # Its log goes to the same place, so the line is looked for.
+        # The process also logs to its standard output, so skip lines until the ready line.
         while line := await asyncio.to_thread(self.process.stdout.readline):
             if line.decode().strip() == READY:
                 return
@@ -52,10 +52,10 @@ class Worker:
         assert code == (0 if how is signal.SIGTERM else -how), "a worker that is asked to stop does so"
 
     async def freeze(self, seconds: float) -> None:
-        """For longer than its pins and its membership last, while the others take over."""
+        """Freeze it for longer than its pins and its membership last, while the others take over."""
         self.process.send_signal(signal.SIGSTOP)
-        thaw_at = now() + seconds
-        await eventually(lambda: now() >= thaw_at, "it was frozen for that long")
+        thaw_at = elapsed_seconds() + seconds
+        await eventually(lambda: elapsed_seconds() >= thaw_at, "it was frozen for that long")
         self.process.send_signal(signal.SIGCONT)
 
     def clean_up(self) -> None:
@@ -93,7 +93,7 @@ class Fleet:
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[ProcessServer]:
-    """One that may be killed; `always`, because what was acknowledged must be there after that."""
+    """A server that may be killed. It syncs `always`, because acknowledged messages must survive the kill."""
     with packaged_nats(tmp_path / "nats", sync_interval="always") as server:
         yield server
 
@@ -124,7 +124,7 @@ async def fleet(
 
 
 class Publishing:
-    """Publishes ever higher numbers on every route, each after the one before it was stored."""
+    """Publishes increasing numbers on every route, each after the previous one was stored."""
 
     def __init__(self, client: Client) -> None:
         self.stopped = asyncio.Event()
@@ -137,7 +137,7 @@ class Publishing:
             await asyncio.gather(*(command(client, "add", route, self.number) for route in ROUTES))
 
     async def stop(self) -> int:
-        """The last number of every route."""
+        """Stop, and return the last number of every route."""
         self.stopped.set()
         await self._task
         return self.number
@@ -155,7 +155,7 @@ async def everything_is_there_in_order(client: Client, ledger: SqliteLedger, las
 
 
 async def progress(ledger: SqliteLedger, count: int) -> None:
-    """Wait until so many more commands are committed."""
+    """Wait until `count` more commands are committed."""
     goal = await count_of(ledger, ROUTES) + count
 
     async def made() -> bool:

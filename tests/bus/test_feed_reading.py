@@ -1,11 +1,11 @@
-"""The feed, read message by message."""
+"""The feed is read message by message."""
 
 import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.streams import declare
 
@@ -95,7 +95,7 @@ async def test_a_message_that_is_no_change_is_read_as_none(client: Client) -> No
 
 
 async def test_a_consumer_that_is_ahead_of_the_feed_does_not_count(client: Client) -> None:
-    """The feed has lost its tail, and the consumer's own state was kept."""
+    """The feed has lost its tail, while the consumer kept its own state."""
     feed = FeedReading(client)
     config = {"name": "c", "durable_name": "c", "filter_subject": ITEMS, "ack_policy": "explicit"}
     start = {"deliver_policy": "by_start_sequence", "opt_start_seq": 3}

@@ -1,4 +1,4 @@
-"""Entries in the members' bucket are hints: forged ones cost seconds, and hold up no command for good."""
+"""Entries in the members' bucket are hints: forged entries cost seconds, and no command is stuck for good."""
 
 import asyncio
 from functools import partial
@@ -7,9 +7,9 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import MEMBERS
-from hivemem_runtime.bus import members as module
-from hivemem_runtime.bus import partitions as partitions_module
-from hivemem_runtime.bus.members import Members
+from hivemem_runtime.bus.commands import members as module
+from hivemem_runtime.bus.commands import partitions as partitions_module
+from hivemem_runtime.bus.commands.members import Members
 from hivemem_runtime.bus.wire import send
 
 from .stored import command, publish
@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def keep_alive(client: Client, count: int) -> None:
-    """Forged members that say again and again that they live."""
+    """Keep forged members alive with repeated heartbeats."""
     while True:
         await forge(client, count)
 
@@ -55,7 +55,7 @@ async def test_commands_are_done_though_members_are_forged(client: Client) -> No
 
 
 async def test_a_partition_that_was_taken_over_goes_back_to_its_owner(client: Client) -> None:
-    """Once it is idle; the forged member is gone by then."""
+    """This happens once the partition is idle; the forged member has expired by then."""
     headers = {"Nats-TTL": "60s"}
     recorder = Recorder()
     partitions = serve(client, recorder)
@@ -96,7 +96,7 @@ async def test_a_flood_of_members_is_bounded_and_odd_entries_are_ignored(
 
 
 async def test_a_full_bucket_keeps_nobody_from_joining(client: Client) -> None:
-    """A flood pushes out older entries instead."""
+    """A flood of entries pushes out older entries instead of blocking new ones."""
     body = b"x" * 3_500
     for first in range(0, 1_400, 100):
         names = [f"$KV.{MEMBERS}.other.{first + number}" for number in range(100)]

@@ -1,9 +1,9 @@
-"""The live feed: changes as plain messages, and a word where some may have been missed."""
+"""The live feed sends changes as plain messages, and a marker where some may have been missed."""
 
 from pathlib import Path
 
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.live import LiveChanges
+from hivemem_runtime.bus.feed.live import LiveChanges
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_testing.servers import packaged_nats
 

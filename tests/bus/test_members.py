@@ -1,4 +1,4 @@
-"""Workers hear of one another, and share the partitions evenly."""
+"""Workers discover one another and share the partitions evenly."""
 
 import asyncio
 from contextlib import suppress
@@ -11,9 +11,9 @@ from nats.aio.client import Client
 
 from hivemem_contracts.streams import MEMBERS
 from hivemem_runtime.bus import jetstream
-from hivemem_runtime.bus.clock import now
+from hivemem_runtime.bus.commands.members import Members, assign
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.members import Members, assign
+from hivemem_runtime.clock import elapsed_seconds
 
 from .stored import count_in, publish
 from .waiting import eventually
@@ -62,7 +62,7 @@ async def test_services_do_not_mix(client: Client) -> None:
 
 
 async def say_once(client: Client, member: str, ttl_seconds: int) -> None:
-    """What a member says that is never heard of again."""
+    """Publish the heartbeat of a member that then stays silent."""
     headers = {"Nats-TTL": f"{ttl_seconds}s"}
     await publish(client, f"$KV.{MEMBERS}.items.{member}", b"{}", headers)
 
@@ -72,9 +72,9 @@ async def test_a_silent_member_is_forgotten_and_leaves_nothing_behind(client: Cl
     await one.start()
     await say_once(client, "silent", 1)
     await eventually(lambda: "silent" in one.living, "it is heard")
-    began = now()
+    began = elapsed_seconds()
     await eventually(lambda: one.living == (one.name,), "the silent one is forgotten")
-    assert 0.5 < now() - began < 3
+    assert 0.5 < elapsed_seconds() - began < 3
     await one.leave()
 
     async def empty() -> bool:
@@ -110,14 +110,14 @@ async def test_who_stood_still_does_not_take_the_others_for_dead(
     await eventually(lambda: "other" in one.living, "it is heard")
     changes: list[int] = []
     one.on_change(lambda: changes.append(len(one.living)))
-    later = now() + 100
+    later = elapsed_seconds() + 100
     asked: list[float] = []
 
     def jumped() -> float:
         asked.append(later)
         return later
 
-    monkeypatch.setattr("hivemem_runtime.bus.members.now", jumped)
+    monkeypatch.setattr("hivemem_runtime.bus.commands.members.elapsed_seconds", jumped)
     await eventually(lambda: len(asked) > 3, "it woke up and went on")
     assert changes == []
     assert "other" in one.living
@@ -127,7 +127,7 @@ async def test_who_stood_still_does_not_take_the_others_for_dead(
 async def test_who_leaves_ends_even_if_its_cancellation_is_lost(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `wait_for` loses it before Python 3.12, where the answer comes at the same moment."""
+    """`wait_for` loses a cancellation before Python 3.12 if the answer arrives at the same moment."""
     one = Members(client, "items", ttl_seconds=1)
     await one.start()
     saying = asyncio.Event()

@@ -1,4 +1,4 @@
-"""One partition after another hands its messages over in order, and only while it is pinned to this worker."""
+"""Each partition hands over its messages in order, and only while it is pinned to this worker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,12 +8,12 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import INGEST
+from hivemem_runtime.bus.commands.members import Members
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.members import Members
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
 from hivemem_runtime.bus.streams import COMMAND_BYTES
 from hivemem_testing.process import ProcessServer
 
@@ -25,12 +25,12 @@ QUICK = PullSettings(pin_seconds=1.0, batch=16)
 
 
 class Recorder:
-    """A handler that notes what it settled, and settles less where it is told to."""
+    """A handler that records the messages it settled, and can refuse some of them."""
 
     def __init__(self) -> None:
         self.settled: list[DurableMessage] = []
         self.refuse: set[int] = set()
-        """Numbers of messages that cannot be settled, by stream sequence."""
+        """The stream sequences of messages that it refuses to settle."""
         self.calls = 0
         self.gate = asyncio.Event()
         self.gate.set()
@@ -252,7 +252,8 @@ async def test_a_consumer_that_is_gone_is_made_again(client: Client) -> None:
 
 
 async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, other_client: Client) -> None:
-    """Though nothing new comes with which the server could give the pin away, and long before their wait ends."""
+    """No new message arrives that could make the server move the pin. The takeover comes long before the ack wait ends,
+    which redelivers the messages."""
     stuck, next_one = Recorder(), Recorder()
     stuck.gate.clear()
     dead, living = serve(client=other_client, handle=stuck), serve(client, next_one)
@@ -272,7 +273,7 @@ async def test_what_a_dead_owner_had_got_comes_to_the_next_one(client: Client, o
 async def test_a_partition_that_stands_still_is_trouble_and_no_more_once_it_moves(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hivemem_runtime.bus.progress.STALL_SECONDS", 1.0)
+    monkeypatch.setattr("hivemem_runtime.bus.commands.progress.STALL_SECONDS", 1.0)
     recorder = Recorder()
     recorder.refuse = {1}
     partitions = serve(client, recorder)

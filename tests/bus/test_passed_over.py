@@ -1,4 +1,4 @@
-"""Commands that are stored below the place of their consumer are delivered all the same."""
+"""Commands that are stored below the position of their consumer are still delivered."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import INGEST
-from hivemem_runtime.bus import passed_over
-from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.commands import passed_over
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.stray_commands import StrayCommands
+from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.stray_commands import StrayCommands
 
 from .conftest import SETTINGS
 from .stored import command, count_in

@@ -1,4 +1,4 @@
-"""The feed holds each change once and in order, whoever publishes it how often, and however long ago it was."""
+"""The feed holds each change once and in order, whoever publishes it, how often, and however late."""
 
 from collections.abc import AsyncIterator
 
@@ -9,9 +9,16 @@ from nats.aio.client import Client
 from hivemem_contracts.streams import CHANGES
 from hivemem_contracts.subjects import Address
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.feed_places import FeedDoubtful
+from hivemem_runtime.bus.feed.publisher import (
+    SIDE_BY_SIDE,
+    Outgoing,
+    Publisher,
+    PublishFailed,
+    Signer,
+    encode_announcement,
+)
+from hivemem_runtime.bus.feed.subject_places import FeedDoubtful
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import SIDE_BY_SIDE, Outgoing, Publisher, PublishFailed, Signer, encode_announcement
 from hivemem_runtime.bus.streams import declare
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 from hivemem_testing.process import ProcessServer
@@ -24,7 +31,7 @@ KEY = b"a key of the fleet"
 
 
 def change(item: str, version: int, *, previous: int | None = None, record: int | None = None) -> Outgoing:
-    """`record` is the version of the record that means it, where that is another one than the change's own."""
+    """Build a change. `record` is the version of its record, if it differs from the change's own."""
     announcement = Announcement("item", "added", Address((item,)), item, version, previous or version - 1 or None, None)
     stamp = Stamp(TENANT, "item", item, record or version, 1_000_000, AGENT)
     return encode_announcement(announcement, stamp, Signer(KEY, "ledger"))
@@ -50,7 +57,7 @@ async def publisher(client: Client) -> AsyncIterator[Publisher]:
 
 @pytest.fixture
 async def other(client: Client) -> AsyncIterator[Publisher]:
-    """Of another worker, or of the same one after it was killed."""
+    """The publisher of another worker, or of the same worker after a kill."""
     other = Publisher(client, KEY)
     yield other
     await other.close()
@@ -97,7 +104,7 @@ async def test_many_subjects_at_once(client: Client, publisher: Publisher, other
 
 
 async def test_an_address_whose_numbers_begin_anew(client: Client, publisher: Publisher) -> None:
-    """As an event's do, in a session that was deleted and created once more."""
+    """The events of a session are numbered from 1 again when the session is deleted and created again."""
     await publisher.publish([change("a", version, record=version + 1) for version in (1, 2)])
     await publisher.publish([change("a", version, record=version + 11) for version in (1, 2)])
     assert await versions(client, "a") == [1, 2, 1, 2]
@@ -116,7 +123,7 @@ async def test_a_subject_that_ends_earlier_than_it_did_raises_doubts(client: Cli
 async def test_a_subject_that_is_told_again_raises_doubts(
     client: Client, publisher: Publisher, other: Publisher
 ) -> None:
-    """Another worker has begun to, farther along the new stream than the subject stood in the old one."""
+    """Another worker publishes the subject anew, at a higher sequence of the new stream than it had in the old one."""
     await publisher.publish(changes("a", 1, 3))
     await ask(client, f"STREAM.DELETE.{CHANGES}")
     await declare(client, SETTINGS)

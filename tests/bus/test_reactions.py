@@ -1,4 +1,4 @@
-"""Reactions get the feed in batches, and a change that cannot be handled goes to DEAD without stopping the others."""
+"""Reactions get the feed in batches; a change that cannot be handled goes to DEAD and does not stop the others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,12 +9,14 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import CODE_HEADER, NotFound, Unavailable
 from hivemem_contracts.streams import CHANGES, DEAD, DEAD_MESSAGE_ID, DEAD_SUBJECT, FEED_EPOCH, SIGNATURE
-from hivemem_runtime.bus import feed_pull, reacting, reactions
-from hivemem_runtime.bus.dead import DeadLetter, DeadLetters
-from hivemem_runtime.bus.fleet_key import fleet_key, signature
+from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
+from hivemem_runtime.bus.feed import pull as feed_pull
+from hivemem_runtime.bus.feed.fleet_key import fleet_key, signature
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.reactions import consumers as reactions
+from hivemem_runtime.bus.reactions import runner as reacting
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_testing.process import ProcessServer
 
 from .recorder import Recorder, Workers
@@ -156,7 +158,7 @@ async def test_what_no_worker_wrote_is_passed_over(client: Client, workers: Work
 
 
 async def test_a_feed_in_another_epoch_is_read_from_its_start(client: Client, workers: Workers) -> None:
-    """The consumer may stand behind sequences that are handed out again."""
+    """The consumer's position may be past sequences that the new epoch reuses."""
     recorder = Recorder()
     await change(client, "a", 1)
     worker = await workers.start(Reaction("index", FILTERS, recorder))
@@ -210,7 +212,7 @@ async def test_what_fails_when_the_worker_stops_is_another_worker_s_at_once(clie
 
 
 async def test_what_goes_one_batch_at_a_time_has_no_more_out(client: Client, workers: Workers) -> None:
-    """An older worker's consumer is changed to that."""
+    """The consumer of an older worker is updated to one batch at a time."""
     worker = await workers.start(Reaction("index", FILTERS, Recorder(), batch=10))
     assert await out_at_once(client) == 40
     await workers.stop(worker)
@@ -234,7 +236,7 @@ async def test_what_goes_one_batch_at_a_time_has_no_more_out(client: Client, wor
 async def test_what_others_have_out_holds_up_no_batch(
     client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server keeps back what would be too much, and says nothing of it."""
+    """The server silently withholds messages beyond the limit of unacknowledged ones."""
     monkeypatch.setattr(feed_pull, "ANSWER_SECONDS", 60.0)
     slow, other = Recorder(), Recorder()
     slow.gate.clear()

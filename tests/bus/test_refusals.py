@@ -1,4 +1,4 @@
-"""A service that looks at refusals and answers does so before anybody hears of them, whichever way the request came."""
+"""A service that observes refusals sees each one before the caller does, for requests and commands alike."""
 
 import asyncio
 from typing import Any
@@ -6,50 +6,40 @@ from typing import Any
 import orjson
 import pytest
 from nats.aio.client import Client
-from pydantic import BaseModel
 
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest, RevisionConflict, Unavailable
 from hivemem_contracts.streams import DEAD, INGEST
-from hivemem_runtime.bus.commands import Commands
-from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.dead_letters import DeadLetters
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.service import Call, Service
 
-from .items import ADD, ADD_SLOWLY, AddNumber, NumberReply, items_service
+from .items import AddNumber, items_service
 from .memory_ledger import MemoryLedger
 from .stored import command, count_in, messages_in
 from .waiting import eventually
 
 
 class Looking:
-    """Notes what it is shown, and fails as it is told to."""
+    """Records the refusals it observes, and fails on demand."""
 
     def __init__(self) -> None:
         self.refusals: list[tuple[str, str, int | bytes, type[HiveError]]] = []
-        self.answers: list[int | bytes] = []
         self.failures: list[Exception] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def refused(self, call: Call, body: BaseModel | bytes, error: HiveError) -> None:
+    async def refused(self, call: Call, error: HiveError) -> None:
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
-        said = body.number if isinstance(body, AddNumber) else body
+        said = call.body.number if isinstance(call.body, AddNumber) else call.body
         assert isinstance(said, int | bytes)
         self.refusals.append((call.operation.name, call.message_id, said, type(error)))
 
-    async def answered(self, call: Call, body: AddNumber, reply: NumberReply | bytes) -> None:
-        await self.gate.wait()
-        if self.failures:
-            raise self.failures.pop(0)
-        self.answers.append(body.number)
-
     def at(self, service: Service) -> Service:
         service.on_refused(self.refused)
-        service.on_answered(ADD, self.answered)
-        service.on_answered(ADD_SLOWLY, self.answered)
         return service
 
 
@@ -82,7 +72,7 @@ class Asking:
         self._client = client
 
     async def __call__(self, operation: str, number: Any, *, id: str = "m1") -> str | None:
-        """The name of the error, None for an answer."""
+        """Return the name of the error, or None for success."""
         data = number if isinstance(number, bytes) else orjson.dumps({"item": "a", "number": number})
         subject = f"hive.req.acme.bot.items.{operation}"
         message = await self._client.request(subject, data, timeout=10, headers={"Nats-Msg-Id": id})
@@ -151,25 +141,6 @@ async def test_a_refusal_that_cannot_be_looked_at_is_not_answered(
     assert await ask("add", 1) == "RevisionConflict"
 
 
-@pytest.mark.parametrize("operation", ["add", "add_slowly"])
-async def test_an_answer_is_looked_at_before_it_is_sent(ask: Asking, looking: Looking, operation: str) -> None:
-    looking.gate.clear()
-    asking = asyncio.create_task(ask(operation, 2))
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await asyncio.shield(asking)
-    looking.gate.set()
-    assert await asking is None
-    assert (looking.answers, looking.refusals) == ([2], [])
-
-
-async def test_an_answer_that_cannot_be_looked_at_is_no_refusal(ask: Asking, looking: Looking) -> None:
-    """What it answers is done."""
-    looking.failures = [InvalidRequest("odd")]
-    assert await ask("add", 2) == "InvalidRequest"
-    assert looking.refusals == []
-
-
 async def test_dead_letters_are_looked_at_before_they_are_stored(
     client: Client, service: Service, looking: Looking, ledger: MemoryLedger
 ) -> None:
@@ -193,7 +164,6 @@ async def test_dead_letters_are_looked_at_before_they_are_stored(
     await eventually(empty, "every command is settled")
     await partitions.stop()
     assert ledger.numbers == [0, 2, 6]
-    assert sorted(looking.answers) == [0, 2, 6]
     assert [(name, id) for name, id, _, _ in looking.refusals] == [
         ("add", "a-1"),
         ("add", "a-3"),

@@ -1,4 +1,4 @@
-"""Commands that no consumer takes go to DEAD; those of services whose workers are down stay."""
+"""Commands that no consumer takes go to DEAD; commands of services whose workers are down stay."""
 
 import asyncio
 from typing import Any, Final
@@ -9,11 +9,11 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import InvalidRequest, error_from_body
 from hivemem_contracts.streams import DEAD, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT, INGEST
-from hivemem_runtime.bus import stray_commands
-from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.commands import stray_commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.stray_commands import StrayCommands
+from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.stray_commands import StrayCommands
 from hivemem_runtime.bus.wire import send
 
 from .stored import command, count_in, messages_in
@@ -38,7 +38,7 @@ async def nobody(messages: Any) -> int:
 
 @pytest.fixture
 async def items_is_served(client: Client) -> None:
-    """It has consumers, though it is not in the catalogue; they stay when the workers leave."""
+    """The service has consumers, although it is not in the catalogue; they stay when its workers stop."""
     partitions = Partitions(client, "items", nobody, partitions=8)
     await partitions.start()
     await partitions.stop()

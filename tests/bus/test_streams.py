@@ -1,4 +1,4 @@
-"""The streams are declared as they are needed, again and again, and what cannot serve is refused by name."""
+"""Streams are declared on demand, repeatedly, and unusable ones are refused by name."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Frames and headers as they travel."""
+"""Frames and headers on the wire."""
 
 from hivemem_contracts.frames import parse_headers
 from hivemem_runtime.bus.wire import frame, header_lines, plain_frame

@@ -1,4 +1,4 @@
-"""Waiting for what happens elsewhere, within a bound."""
+"""A bounded wait for a condition that another process or task makes true."""
 
 import asyncio
 import inspect

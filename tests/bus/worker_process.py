@@ -8,12 +8,12 @@ from pathlib import Path
 
 import structlog
 
-from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.members import Members
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.pinned_consumer import PullSettings
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.dead import DeadLetters
-from hivemem_runtime.bus.members import Members
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.pinned import PullSettings
+from hivemem_runtime.bus.dead_letters import DeadLetters
 
 from .conftest import SETTINGS
 from .items import items_service, sqlite_ledger
@@ -22,7 +22,7 @@ PIN_SECONDS = 1.5
 MEMBER_SECONDS = 2
 READY = "ready"
 POISON = 666_666
-"""A number that ends the process which adds it."""
+"""A number that kills the process that adds it."""
 DEATH = 86
 
 
@@ -32,7 +32,7 @@ def die_of_poison(number: int) -> None:
 
 
 async def main(url: str, path: str) -> None:
-    # The standard output says only when it is ready; nobody reads on after that.
+    # The test reads standard output only up to the ready line, so logs go to standard error.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     ledger = sqlite_ledger(Path(path))
     await ledger.open()

@@ -1,4 +1,4 @@
-"""Requests and durable commands of an agent that never gives up, by a plain NATS client."""
+"""Requests and durable commands of an agent that retries until it is answered, by a plain NATS client."""
 
 import asyncio
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ Answer = dict[str, Any]
 
 
 class Refused(Exception):
-    """The fleet's final no, under the error's `name`; or no answer at all for longer than any server was away. `tries`
-    is how often it was asked: of those before nobody knows what became."""
+    """The fleet refused for good with the error `name`, or gave no answer for longer than any outage lasts. `tries`
+    counts the requests; the outcome of all but the last is unknown."""
 
     def __init__(self, detail: str, name: str = "", tries: int = 1) -> None:
         super().__init__(detail)
@@ -31,10 +31,10 @@ class Refused(Exception):
 
 
 async def connect(url: str) -> Client:
-    """To one server, or to any of several with commas between them."""
+    """Connect to one server, or to any of several separated by commas."""
 
     async def quiet(error: Exception) -> None:
-        del error  # that the server goes away is what this is about
+        del error  # the tests take the server away on purpose
 
     return await nats.connect(  # pyright: ignore[reportUnknownMemberType]  # its options are untyped
         url.split(","), max_reconnect_attempts=-1, reconnect_time_wait=0.05, error_cb=quiet, allow_reconnect=True
@@ -43,7 +43,7 @@ async def connect(url: str) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One agent that asks one service."""
+    """An agent that calls one service."""
 
     client: Client
     service: str
@@ -53,11 +53,11 @@ class Asking:
     async def request(
         self, operation: str, body: Answer, id: str | None = None, *, seconds: float = ANSWER_SECONDS
     ) -> Answer:
-        """The service's answer; the same request is sent again for as long as there is none."""
+        """Send the request until the service answers; return the answer."""
         return await self._insist(request_subject(self.tenant, self.agent, self.service, operation), body, id, seconds)
 
     async def command(self, operation: str, route: str, body: Answer, id: str) -> Answer:
-        """The stream's acknowledgement."""
+        """Publish the command until the stream acknowledges it; return the acknowledgement."""
         subject = command_subject(self.tenant, self.agent, self.service, operation, route)
         return await self._insist(subject, body, id, ANSWER_SECONDS)
 
@@ -82,5 +82,5 @@ class Asking:
                 if "name" in fault and not fault["retryable"]:
                     raise Refused(f"{subject} {id}: {fault['name']}: {fault['detail']}", fault["name"], tries)
                 failure = str(fault)
-            await asyncio.sleep(_PAUSE_SECONDS)  # as any agent does before it asks again
+            await asyncio.sleep(_PAUSE_SECONDS)  # a pause, as any agent has between retries
         raise Refused(f"{subject} {id}: {PATIENCE_SECONDS:.0f} s without success, at last {failure}")

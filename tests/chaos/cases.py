@@ -30,9 +30,9 @@ class Case:
     store: Store
     strikes: str
     workers: int = 1
-    """Of each kind that the service needs."""
+    """The number of workers of each kind that the service needs."""
     share: float = 1.0
-    """Of the seconds that a load takes."""
+    """The share of the load time that this case takes."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ ALWAYS: Final = (
 
 
 def all_cases() -> Iterator[Case]:
-    """Those that always run come first."""
+    """Yield all cases; the cases that always run come first."""
     yield from ALWAYS
     for service_name, service in SERVICES.items():
         for strikes, kind in KINDS.items():

@@ -1,4 +1,4 @@
-"""The seed of a run, shown in the header of its report."""
+"""The seed of a run is shown in the header of its report."""
 
 import gc
 from collections.abc import Iterator
@@ -14,6 +14,6 @@ def pytest_report_header() -> str:
 
 @pytest.fixture
 def forgotten_sockets() -> Iterator[None]:
-    """They are collected where the test's own filter of warnings still holds."""
+    """Collect the sockets while the test's own warning filter still applies."""
     yield
     gc.collect()

@@ -1,4 +1,4 @@
-"""The whole feed as it stands in the stream, read without any code of the fleet, and the order in it."""
+"""The whole feed as the stream has it, read without any code of the fleet, and checks of its order."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, cast
@@ -52,7 +52,7 @@ async def _read_batch(client: Client, stream: str, subject: str, first: int) -> 
 
 
 def in_order(subject: str, versions: Iterable[int], expected: Iterable[int]) -> Iterator[str]:
-    """What is missing, what comes twice, what comes too late."""
+    """Yield a finding for each missing, repeated or reordered entry."""
     seen: set[int] = set()
     highest = 0
     for version in versions:

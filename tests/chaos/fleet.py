@@ -1,4 +1,4 @@
-"""The fleet that is struck: its servers and its workers, each a process of its own."""
+"""The fleet under test: its servers and workers, each a process of its own."""
 
 import functools
 import sys
@@ -21,16 +21,16 @@ from .strikes.network import Network
 
 Command = tuple[str, ...]
 Outside = Callable[[Path], tuple[ProcessServer, Mapping[str, str]]]
-"""Starts a server that only one service uses, and gives the settings for it."""
+"""Starts a server that only one service uses, and returns the settings for it."""
 
 DUPLICATE_WINDOW_SECONDS = 1
-"""So short that nothing here can rest on it: most outages are longer."""
+"""The window is shorter than most outages, so nothing can rely on it."""
 DISK_MEBIBYTES = 192
 STREAMS_OF_A_SMALL_DISK = {
     f"HIVEMEM_STREAMS__{stream}_MAX_BYTES": str(mebibytes * 1024 * 1024)
     for stream, mebibytes in (("CHANGES", 64), ("INGEST", 16), ("DEAD", 8))
 }
-"""A server takes no streams that may grow larger than its disk."""
+"""The maximum sizes fit the small disk, because a server refuses streams that could outgrow its disk."""
 READY_SECONDS = 150.0
 
 
@@ -43,7 +43,7 @@ class Fleet:
     cluster: Cluster | None = None
     network: Network | None = None
     clocks: Mapping[str, Clock] | None = None
-    """By the names of the workers."""
+    """The clock of each worker, by the worker's name."""
     disk: Path | None = None
 
 
@@ -60,7 +60,7 @@ def running_fleet(
     need: Need | None = None,
     outside: Outside | None = None,
 ) -> Generator[Fleet]:
-    """A worker for each command; `hivemem up`, which is all of them in one, is "embedded" and takes none."""
+    """Run one worker per command. For "embedded", which is `hivemem up` with every worker in one process, pass none."""
     shared = {"HIVEMEM_STREAMS__DUPLICATE_WINDOW_SECONDS": str(DUPLICATE_WINDOW_SECONDS), **(settings or {})}
     clocks: dict[str, Clock] = {}
 
@@ -104,7 +104,8 @@ def running_fleet(
 def _one_worker(
     directory: Path, name: str, command: Command, servers: Servers, settings: Mapping[str, str]
 ) -> ProcessServer:
-    """`start` returns as soon as it lives, so that it may be killed while it is still getting ready."""
+    """Build a worker process. Its `start` does not wait until it is ready, so that it may be killed while it gets
+    ready."""
     port = free_port()
     own = {**settings, **servers.settings(name), "HIVEMEM_HTTP_PORT": str(port)}
     return _process(directory / name, command, port, own)
@@ -113,7 +114,7 @@ def _one_worker(
 def whole_fleet(
     directory: Path, data: Path, nats_port: int, settings: Mapping[str, str], clocked: Callable[[Command], Command]
 ) -> ProcessServer:
-    """`hivemem up`: the nats-server dies with it."""
+    """Build a `hivemem up` process; its nats-server dies with it."""
     port = free_port()
     command = clocked((str(Path(sys.executable).with_name("hivemem")), "up", "--data", str(data)))
     return _process(directory, (*command, "--nats-port", str(nats_port), "--http-port", str(port)), port, settings)
@@ -138,12 +139,12 @@ def works(worker: ProcessServer) -> bool:
 
 
 def status(worker: ProcessServer) -> str:
-    with urllib.request.urlopen(f"{worker.url}/status", timeout=5) as answer:  # an address of our own
+    with urllib.request.urlopen(f"{worker.url}/status", timeout=5) as answer:  # a loopback address
         return str(answer.read().decode())
 
 
 def _wait_until_ready(workers: Sequence[ProcessServer]) -> None:
-    """Clusters are struck once the fleet works on them: until then there is no load."""
+    """Wait until the fleet works on its cluster: before that there is no load and there are no strikes."""
     until = time.monotonic() + READY_SECONDS
     for worker in workers:
         while not works(worker):

@@ -1,4 +1,4 @@
-"""What a load sent and what it was answered: the memory that the fleet's own is compared with afterwards."""
+"""The journal of a load: what it sent and which answers it got, to compare with the content of the fleet."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,29 +11,29 @@ class Sent:
     id: str
     kind: str
     place: str
-    """What it writes to: a session, or the namespace and the key of a memory."""
+    """The address of the write: a session, or the namespace and the key of a memory."""
     writer: str
     number: int
     body: dict[str, Any]
     durable: bool = False
-    """A durable command, which is acknowledged by the stream and not by a worker's reply."""
+    """True for a durable command, which the stream acknowledges instead of a worker."""
     answer: dict[str, Any] | None = None
-    """None until it is acknowledged."""
+    """The answer; None until the write is acknowledged."""
 
 
 @dataclass(slots=True)
 class Journal:
     sent: list[Sent] = field(default_factory=list[Sent])
     findings: list[str] = field(default_factory=list[str])
-    """What was seen to be wrong while the load was still running."""
+    """Faults that were seen while the load was still running."""
     repeated: int = 0
-    """Acknowledged writes that were sent once more, to compare the answers."""
+    """Acknowledged writes that were sent again, to compare the answers."""
 
     def acknowledged(self) -> int:
         return sum(sent.answer is not None for sent in self.sent)
 
     def answered(self) -> int:
-        """Requests alone: a durable command is acknowledged by the bus."""
+        """Return the answered requests, without durable commands, which the bus acknowledges."""
         return sum(sent.answer is not None and not sent.durable for sent in self.sent)
 
     def summary(self) -> str:

@@ -1,4 +1,4 @@
-"""When the fleet has done all that it was asked, and told of it."""
+"""Waits until the fleet has finished and announced all its work."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ from .feed import commands_waiting, last_sequence
 from .fleet import DUPLICATE_WINDOW_SECONDS, Fleet, status, works
 
 SWEPT_SECONDS = 3.0 + DUPLICATE_WINDOW_SECONDS
-"""Longer than a sweep waits: what comes late would be a twin."""
+"""Longer than the interval of a sweep, so that a late duplicate is seen."""
 DONE_SECONDS = 0.3
 REST_SECONDS = 90.0
 POLL_SECONDS = 0.05
 
 
 async def come_to_rest(client: Client, fleet: Fleet) -> None:
-    """All commands done and the feed at its end; and then once more, after all workers died at that moment."""
+    """Wait until all commands are done and the feed is quiet, kill all workers, and wait once more."""
     await quiet(client, fleet, DONE_SECONDS)
     for worker in fleet.workers:
         worker.kill()
@@ -25,7 +25,7 @@ async def come_to_rest(client: Client, fleet: Fleet) -> None:
 
 
 async def quiet(client: Client, fleet: Fleet, seconds: float) -> None:
-    """Wait until all are ready, no command waits, and nothing was added to the feed for a while."""
+    """Wait until all workers are ready, no command is left, and the feed has not grown for a while."""
     deadline = time.monotonic() + REST_SECONDS
     for worker in fleet.workers:
         while not await asyncio.to_thread(works, worker):

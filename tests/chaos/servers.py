@@ -1,4 +1,4 @@
-"""The servers of a fleet: one of each, or a cluster, with relays in between where the network is to be cut."""
+"""The servers of a fleet: one of each, or a cluster, with relays in between if the network is to be cut."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -19,14 +19,14 @@ from .strikes.processes import Victim
 Store = Literal["sqlite", "mongo", "embedded", "three-nodes", "three-members"]
 """Two kinds of clusters: NATS of three nodes with SQLite, MongoDB of three members with one NATS."""
 Need = Literal["network", "clocks", "disk"]
-"""Needed before the fleet starts: relays, clocks that can jump, or a small disk."""
+"""Equipment to install before the fleet starts: relays, clocks that can jump, or a small disk."""
 
 
 @dataclass(frozen=True)
 class Cluster:
     names: Sequence[str]
     victim: Victim
-    """A node by chance, or the primary."""
+    """Chooses a random node, or the primary."""
     healthy: Callable[[], bool]
     step_down: Callable[[], str] | None = None
 
@@ -37,7 +37,7 @@ class Servers:
     """The settings of the store."""
     nats: ProcessServer | None = None
     mongo: ProcessServer | None = None
-    """Where there is one of it."""
+    """The NATS server, unless it is a cluster."""
     cluster: Cluster | None = None
     cluster_url: str = ""
     processes: list[ProcessServer] = field(default_factory=list[ProcessServer])
@@ -49,7 +49,7 @@ class Servers:
         return self.nats.url if self.nats is not None else self.cluster_url
 
     def settings(self, worker: str) -> dict[str, str]:
-        """A worker has relays of its own to servers that there is one of."""
+        """Return a worker's settings; it has relays of its own to servers that are no cluster."""
         found = {"HIVEMEM_NATS_URL": self.nats_url, **self.store}
         if self.network is not None and self.nats is not None:
             found["HIVEMEM_NATS_URL"] = f"nats://{LOOPBACK}:{self._relay(worker, self.nats)}"
@@ -66,7 +66,7 @@ class Servers:
 def start_servers(
     stack: ExitStack, directory: Path, store: Store, network: Network | None, disk: Path | None
 ) -> Servers:
-    """The small disk is that of the nats-server, or, with SQLite, that of the store."""
+    """Start the servers. The small disk holds the nats-server's data and, with SQLite, the store."""
     on_sqlite = {"HIVEMEM_STORE": "sqlite", "HIVEMEM_DATA": str(disk or directory / "data")}
     servers = Servers({"HIVEMEM_STORE": "mongo"} if store in ("mongo", "three-members") else on_sqlite, network=network)
     if store == "three-nodes":
@@ -109,7 +109,7 @@ def _start_members(stack: ExitStack, directory: Path, servers: Servers) -> None:
 
 
 def _front(servers: Servers) -> Callable[[str, int], int]:
-    """The port at which the others reach a member."""
+    """Return the port at which the other members reach a member."""
     network = servers.network
     if network is None:
         return lambda _, port: port

@@ -1,4 +1,4 @@
-"""What a service brings to the harness: a load that keeps a journal, and a verifier that compares the fleet with it."""
+"""A service's part of the harness: a load with a journal, and a verifier that compares the fleet with it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,15 @@ Stopping = Callable[[], bool]
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a load has to know of the strikes that it will meet."""
+    """The properties of the strikes that a load has to know."""
 
     seed: int
     late: bool
-    """A request's first try can arrive after its second one: there are several workers, or connections stall."""
+    """A request's first try can arrive after its second one, because there are several workers or stalled connections.
+    """
     stalled: bool
-    """Workers are away for seconds while the bus takes durable commands. Many would take too long at the end."""
+    """Workers are away for seconds while the bus accepts durable commands, so a load of many would take too long at the
+    end."""
     skewed: bool
     """The clocks of the workers differ."""
 
@@ -32,11 +34,11 @@ class Trial(Protocol):
     def journal(self) -> Journal: ...
 
     async def load(self, clients: Sequence[Client], stopping: Stopping) -> None:
-        """Write until `stopping` says so, and return when everything that was sent is acknowledged."""
+        """Write until `stopping` says so, and return when every write is acknowledged."""
         ...
 
     async def verify(self, client: Client) -> Sequence[str]:
-        """Return what is wrong, each time with the name of the thing and its version."""
+        """Return the findings, each with the name of its object and the version."""
         ...
 
 
@@ -44,7 +46,7 @@ class Trial(Protocol):
 class Service:
     begin: Callable[[Circumstances], Trial]
     workers: Sequence[Command]
-    """One of each kind that it needs."""
+    """One command for each kind of worker that the service needs."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     outside: Outside | None = None
-    """A server that it uses on MongoDB, and wherever such a server is to be away."""
+    """A server that it uses on MongoDB, and in the cases that take such a server away."""

@@ -1,4 +1,4 @@
-"""Whatever strikes, whenever: every acknowledged write is there once, in order, in the store and on the feed."""
+"""After any strikes, every acknowledged write is there once and in order, in the store and on the feed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def parameters() -> Iterator[ParameterSet]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forgotten_sockets")
-# The NATS client forgets a socket when the server dies in the middle of its connecting again.
+# The NATS client leaks a socket when the server dies during a reconnect.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.parametrize(("case", "seed"), list(parameters()))
 async def test_nothing_acknowledged_is_lost_repeated_or_reordered(case: Case, seed: int, tmp_path: Path) -> None:

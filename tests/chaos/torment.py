@@ -15,7 +15,7 @@ from .strikes.striker import Striker, Target
 SECONDS: Final = float(os.environ.get("HIVEMEM_TEST_CHAOS_SECONDS", "8"))
 LOAD_CONNECTIONS: Final = 3
 LEAST_WRITES: Final = 100
-"""A load goes on until it has this many, however slow the machine is."""
+"""A load continues until it has this many writes, however slow the machine is."""
 LONGEST_OVERTIME_SECONDS: Final = 60.0
 FINDINGS_SHOWN: Final = 40
 REST_AND_VERIFICATION_SECONDS: Final = 240

@@ -1,4 +1,4 @@
-"""The command, in this process with its output caught, and as a process of its own."""
+"""The command, run in this process with its output captured, or as a process of its own."""
 
 import asyncio
 import os
@@ -14,13 +14,13 @@ WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
-    """In a thread: the command has an event loop of its own."""
+    """Run the command in a thread, because it has an event loop of its own."""
     arguments = ["--url", url, "--tenant", "acme", "--agent", "bot", "--timeout", "5", *words]
     return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
 
 
 async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:
-    """The one document that a run with `--json` prints."""
+    """Run the command with `--json`, and return the one document that it prints."""
     result = await invoke(url, "--json", *words, stdin=stdin)
     (line,) = result.stdout.splitlines()
     return orjson.loads(line)
@@ -36,7 +36,7 @@ async def start(url: str, *words: str) -> asyncio.subprocess.Process:
 
 
 async def in_a_terminal(url: str, *words: str) -> str:
-    """All that a run shows on a terminal, with its control sequences."""
+    """Run the command on a terminal, and return its output with the control sequences."""
     ours, theirs = os.openpty()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
@@ -56,7 +56,7 @@ def _until_closed(terminal: int) -> str:
     try:
         while part := os.read(terminal, 65_536):
             shown += part
-    except OSError:  # how Linux says that nobody has the other end any more
+    except OSError:  # on Linux this error means that the other end of the terminal is closed
         pass
     finally:
         os.close(terminal)

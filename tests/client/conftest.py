@@ -1,4 +1,4 @@
-"""A real server, a stand-in for the workers, and a client of a tenant of its own for each test."""
+"""A real server, a stand-in for the workers, and a client with a tenant of its own for each test."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,21 +15,21 @@ from .fleet import Fleet, join
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that no test stops. Not a foreign one: the streams here are made and thrown away."""
+    """A private server that no test stops; the streams of these tests are created and deleted on it."""
     with packaged_nats(tmp_path_factory.mktemp("nats")) as server:
         yield server
 
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[ProcessServer]:
-    """One that the test may kill."""
+    """A server that the test may kill."""
     with packaged_nats(tmp_path / "nats") as server:
         yield server
 
 
 @pytest.fixture
 async def fleet(shared_server: Server) -> AsyncIterator[Fleet]:
-    """Serving, with empty streams."""
+    """A stand-in fleet that serves, with empty streams."""
     fleet = await join(shared_server.url)
     await fleet.make_streams()
     await fleet.serve()
@@ -54,7 +54,7 @@ async def own_fleet(own_server: ProcessServer) -> AsyncIterator[Fleet]:
 
 @pytest.fixture
 async def own_hive(own_server: ProcessServer, own_fleet: Fleet) -> AsyncIterator[hivemem.Hive]:
-    """Of the server that may be killed."""
+    """A client of the server that may be killed."""
     async with hivemem.connect(
         own_server.url, tenant="acme", agent="bot", timeout_seconds=20, attempt_seconds=2
     ) as hive:

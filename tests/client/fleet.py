@@ -1,4 +1,4 @@
-"""A stand-in for the workers: it speaks the contract over a real server, and a test says what it answers."""
+"""A stand-in for the workers: it speaks the contract over a real server and gives the answers that a test sets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ STREAMS: Final = {INGEST: "hive.in.>", CHANGES: "hive.chg.>", DEAD: "hive.dead.>
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came in."""
+    """One request as the stand-in received it."""
 
     subject: str
     headers: dict[str, str]
@@ -43,7 +43,7 @@ class Asked:
 
 
 Answer = Callable[[Asked], BaseModel | bytes | HiveError | None]
-"""What is answered; None for silence."""
+"""Returns the answer to a request, or None for no answer."""
 
 
 def appended(asked: Asked) -> Appended:
@@ -52,8 +52,8 @@ def appended(asked: Asked) -> Appended:
 
 @dataclass
 class Fleet:
-    """One worker of each service, and a hand on the streams. `answers` are those of the sessions service by the name of
-    the operation, and those of the others by their full name."""
+    """One worker of each service, with access to the streams. `answers` has the answers of the sessions service by the
+    name of the operation, and the answers of other services by the operation's full name."""
 
     client: Client
     asked: list[Asked] = field(default_factory=list[Asked])
@@ -63,9 +63,9 @@ class Fleet:
     left: bool = False
 
     async def heard_of(self, _: Exception) -> None:
-        """Restarts of the server are what many of these tests are about, so they are no news."""
+        """Ignore connection errors, since many of these tests restart the server."""
         if self.left:
-            # nats-py can miss the cancellation of a reconnect, which would then go on for ever.
+            # nats-py can miss the cancellation of a reconnect, which would then never end.
             raise asyncio.CancelledError
 
     async def close(self) -> None:
@@ -73,7 +73,7 @@ class Fleet:
         self.left = True
 
     async def serve(self, version: str = "0.1.0") -> None:
-        """Answer every operation: appends to sessions by themselves, the others as `answers` says."""
+        """Answer every operation: appends to sessions with a default, the others by `answers`."""
         self.answers.setdefault("append", appended)
         for contract in SERVICES:
             service = await add_service(
@@ -90,13 +90,13 @@ class Fleet:
         await self.client.flush()
 
     async def listen(self, subject: str) -> Callable[[], Awaitable[list[bytes]]]:
-        """What is sent to a subject from now on, up to when the function that this returns is awaited."""
+        """Record the messages on a subject until the returned function is awaited, which returns them."""
         heard: list[bytes] = []
 
         async def hear(message: Msg) -> None:
             heard.append(message.data)
 
-        # nats-py does not say what its futures are of.
+        # nats-py has no types for its futures.
         await self.client.subscribe(subject, cb=hear)  # pyright: ignore[reportUnknownMemberType]
         await self.client.flush()
 
@@ -130,7 +130,7 @@ class Fleet:
         return handle
 
     async def api(self, call: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The JetStream API, patiently: it is not there at once after a restart."""
+        """Call the JetStream API until it answers, since it is not ready right after a restart."""
         answer: dict[str, Any] = {}
 
         async def answered() -> bool:
@@ -145,7 +145,7 @@ class Fleet:
         return answer
 
     async def make_streams(self, **settings: Any) -> None:
-        """The streams of the fleet, empty; `settings` are those of all three."""
+        """Create the three streams of the fleet anew, all with `settings`."""
         for name, subjects in STREAMS.items():
             await self.api(f"STREAM.DELETE.{name}")
             usual = {"allow_direct": True, "allow_atomic": True}
@@ -156,7 +156,7 @@ class Fleet:
         assert "error" not in made, made
 
     async def stored(self, stream: str) -> list[tuple[str, dict[str, Any]]]:
-        """Everything in a stream: subject and body, in order."""
+        """Return the subject and the body of each message of a stream, in order."""
         state = (await self.api(f"STREAM.INFO.{stream}"))["state"]
         found: list[tuple[str, dict[str, Any]]] = []
         for sequence in range(state["first_seq"], state["last_seq"] + 1):
@@ -179,7 +179,7 @@ class Fleet:
             at=datetime.now(UTC),
         ).model_copy(update=fields)
         address = Address((session_id,))
-        # Workers say where in the stream a change goes; here it is the server that drops what is sent a second time.
+        # Workers state the expected sequence of a change; here the server drops repeated messages by their id.
         headers = change_headers(change, address.tokens) | {MESSAGE_ID: new_id()}
         subject = change_subject(tenant, "event", address)
         await self.store(subject, change.model_dump_json().encode(), headers)
@@ -196,7 +196,7 @@ class Fleet:
         await eventually(stored, f"{subject} is stored")
 
     async def bury(self, tenant: str, error: HiveError, **headers: str) -> None:
-        """A dead letter, as a worker writes it."""
+        """Publish a dead letter as a worker writes it."""
         await self.store(
             f"hive.dead.{tenant}.bot.sessions.append",
             b'{"session_id":"s1","event":{"type":"note"}}',
@@ -220,7 +220,7 @@ async def join(url: str) -> Fleet:
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]] | Callable[[], bool], what: str) -> None:
-    """Wait for what nothing signals."""
+    """Wait for a condition that no signal announces."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + DEADLINE_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""`hivemem dead`."""
+"""`hivemem dead` lists, shows, replays and discards dead letters."""
 
 import hivemem
 from hivemem_contracts.streams import INGEST

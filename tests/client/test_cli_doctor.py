@@ -1,4 +1,4 @@
-"""`hivemem doctor`: each fault is found, named and comes with advice."""
+"""`hivemem doctor` finds each fault, names it and gives advice."""
 
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ async def test_each_trouble_of_a_worker_is_a_line_with_advice(shared_server: Ser
 
     found = [check for check in document["checks"] if check["name"] == "worker sessions"]
     assert [check["detail"].partition("is not ready: ")[2] for check in found] == troubles
-    assert [check["advice"].split()[0] for check in found] == ["see", "free", "its"]
+    assert [check["advice"].split()[0] for check in found] == ["check", "free", "see"]
     assert document["healthy"] is False
 
 

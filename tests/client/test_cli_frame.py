@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from hivemem.cli import app as root
-from hivemem.cli.app import SERVICES, Subcommands, app
+from hivemem.cli.app import Subcommands, app
+from hivemem.cli.summaries import SERVICES
 from hivemem_contracts import catalog
 from hivemem_contracts.sessions.replies import SessionDeleted, SessionView
 from hivemem_contracts.streams import INGEST
@@ -103,7 +104,7 @@ def test_another_package_can_add_commands(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Bench:
-    """As much of the service as the benchmark uses."""
+    """The part of the service that the benchmark uses."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.deleted: list[str] = []

@@ -1,4 +1,4 @@
-"""`hivemem memory …`: fields by their place, readable tables, exports and imports."""
+"""`hivemem memory …` takes fields by position, prints readable tables, exports and imports."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -94,7 +94,7 @@ async def test_values_that_look_like_options_stand_behind_two_dashes(shared_serv
         (("memory", "import"), "file"),
         (("memory", "import", "/no/such/file"), "cannot be read"),
         (("memory", "export", "user", "-o", "/no/such/folder/file"), "cannot be written"),
-        (("memory", "export", "user", "--as-of", "yesterday"), "no time"),
+        (("memory", "export", "user", "--as-of", "yesterday"), "not a time"),
         (("memory", "import", "-", "--existing", "ask"), "ask"),
     ],
 )
@@ -160,7 +160,7 @@ async def test_a_wide_window_leaves_nothing_out(shared_server: Server, fleet: Fl
     shown = (await invoke(shared_server.url, "memory", "list", "user")).stdout
 
     assert "left out" not in shown
-    assert "in all of them" not in shown
+    assert "in all rows" not in shown
     assert "111111111111…" in shown
 
 
@@ -218,7 +218,7 @@ async def test_an_export_into_a_file(shared_server: Server, fleet: Fleet, tmp_pa
 
 
 def imported(asked: Asked) -> MemoriesImported:
-    """Every second line is refused."""
+    """Answer an import in which every second line is refused."""
     outcomes = [
         ImportOutcome(namespace="user:alice", key="prefs", version=1, outcome="created")
         if number % 2 == 0
@@ -263,7 +263,7 @@ async def test_an_import_that_is_interrupted_says_where_to_go_on(shared_server: 
     stopped = await invoke(shared_server.url, "--timeout", "0.5", "memory", "import", "-", stdin=file_of(1_500))
 
     assert stopped.exit_code == 1
-    assert "go on with --after-line 1001" in stopped.stderr
+    assert "resume with --after-line 1001" in stopped.stderr
     fleet.asked.clear()
     await invoke(shared_server.url, "memory", "import", "-", "--after-line", "1001", stdin=file_of(1_500))
     assert len(fleet.asked[0].body["items"]) == 500

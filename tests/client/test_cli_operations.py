@@ -1,4 +1,4 @@
-"""`hivemem <service> <operation>`: every operation of the registry from a command line."""
+"""`hivemem <service> <operation>` runs every operation of the registry from a command line."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`hivemem recall` and `hivemem vectors …` as somebody at a terminal sees them."""
+"""`hivemem recall` and `hivemem vectors …` as a person at a terminal sees them."""
 
 import pytest
 
@@ -14,7 +14,7 @@ LONG = FOUND.model_copy(update={"key": "notes", "text": None, "value": {"said": 
 
 
 def words_of(shown: str) -> list[list[str]]:
-    """Of each line that has any."""
+    """Return the words of each line that has any."""
     return [line.split() for line in shown.splitlines() if line.strip()]
 
 
@@ -94,7 +94,7 @@ async def test_nothing_found_and_more_to_be_had_are_said(shared_server: Server, 
 
     assert shown[0] == "none\n"
     assert shown[1].endswith("there is more: --max-tokens\n")
-    assert shown[2].endswith("there is more: one answer holds no more\n")
+    assert shown[2].endswith("there is more: the answer reached its size limit\n")
 
 
 @pytest.mark.parametrize(

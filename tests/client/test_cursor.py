@@ -1,4 +1,4 @@
-"""Cursors: opaque to their holder, exact to the nanosecond."""
+"""Cursors are opaque to their holder and exact to the nanosecond."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Dead letters: read with their reason, replayed as they were, discarded."""
+"""Dead letters can be read with their reason, replayed with their original bytes, and discarded."""
 
 import pytest
 

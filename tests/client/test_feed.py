@@ -1,4 +1,4 @@
-"""The feed: what it yields, from where, and how it says that something is missing."""
+"""The feed: which changes it yields, where it starts, and how it reports missing changes."""
 
 import asyncio
 import gc
@@ -212,7 +212,7 @@ async def test_a_stream_made_anew_is_noticed(hive: hivemem.Hive, fleet: Fleet) -
     await fleet.make_streams()
     await announce(fleet, 7)
 
-    with pytest.raises(hivemem.FeedRecreated, match="made anew") as raised:
+    with pytest.raises(hivemem.FeedRecreated, match="recreated") as raised:
         await hive.changes(since=cursor).open()
 
     async with hive.changes(since=raised.value.resume) as feed:
@@ -266,8 +266,8 @@ async def test_without_the_stream_the_feed_cannot_be_opened(hive: hivemem.Hive, 
 async def test_a_reader_that_pauses_misses_nothing(
     hive: hivemem.Hive, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A buffer of ten: the server is far ahead of it, so what does not fit is dropped and asked for again.
-    monkeypatch.setattr("hivemem.delivery.BUFFERED_MESSAGES", 10)
+    # A buffer of ten messages: the server is far ahead, so the client drops the excess and requests it again.
+    monkeypatch.setattr("hivemem.feed_buffer.BUFFERED_MESSAGES", 10)
     await announce(fleet, *range(1, 101))
 
     async with hive.changes(since="start") as feed:
@@ -283,7 +283,7 @@ async def test_the_server_holds_back_while_nobody_reads(hive: hivemem.Hive, flee
 
     async with hive.changes(since="start") as feed:
         first = await anext(feed)
-        # Flow control starts at a fraction of its window: most of the six megabytes stay with the server.
+        # Flow control starts at a fraction of its window, so most of the six megabytes stay with the server.
         (consumer,) = (await fleet.api(f"CONSUMER.LIST.{CHANGES}"))["consumers"]
         assert consumer["num_pending"] > 0
         rest = await read(feed, 99)
@@ -304,18 +304,18 @@ async def test_retention_that_overtakes_a_slow_reader_is_noticed(
         await fleet.api(f"STREAM.PURGE.{CHANGES}", {"seq": 190})
         with pytest.raises(hivemem.FeedTruncated):
             await read(feed, 199)
-        # Told once, the same feed goes on with what there is.
+        # After the error the same feed continues with the remaining changes.
         seen = await read(feed, 1)
 
     assert seen[0].version > 1
 
 
 async def test_nobody_is_led_over_a_hole_in_the_middle(hive: hivemem.Hive, fleet: Fleet) -> None:
-    """A worker makes such a stream anew; until then the feed does not open."""
+    """The workers replace such a stream; until then the feed does not open."""
     await announce(fleet, *range(1, 11))
     await fleet.api(f"STREAM.MSG.DELETE.{CHANGES}", {"seq": 5})
 
-    with pytest.raises(hivemem.Unavailable, match="being made anew"):
+    with pytest.raises(hivemem.Unavailable, match="being recreated"):
         await hive.with_options(timeout_seconds=0.5).changes(since="start").open()
 
     await fleet.make_streams()

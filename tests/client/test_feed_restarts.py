@@ -1,7 +1,7 @@
-"""The feed over restarts, kills and lost consumers: every change once, in order, a few seconds later at most."""
+"""Over restarts, kills and lost consumers, the feed yields every change once, in order, at most a few seconds late."""
 
 # pyright: reportPrivateUsage=false
-# A lost consumer is only seen from inside: to its reader the feed is the same.
+# Tests reach into the feed to lose its consumer, because its reader notices nothing of that.
 
 import asyncio
 import shutil
@@ -134,7 +134,7 @@ async def test_a_stream_made_anew_under_a_running_feed_is_noticed(own_fleet: Fle
 async def test_sequences_that_are_handed_out_again_are_noticed(
     own_server: ProcessServer, own_fleet: Fleet, own_hive: hivemem.Hive, tmp_path: Path, resumed: bool
 ) -> None:
-    """As after a power cut, with more changes since than were lost, and before any worker has seen it."""
+    """A power cut does this: there are more changes since than were lost, and no worker has noticed it yet."""
     reader = Reader(own_hive)
     await announce(own_fleet, range(1, 4))
     await reader.saw(3)
@@ -180,7 +180,7 @@ async def test_a_cursor_of_an_earlier_epoch_is_refused(own_fleet: Fleet, own_hiv
 async def test_a_stream_made_anew_while_a_reader_takes_its_place_is_noticed(
     own_fleet: Fleet, own_hive: hivemem.Hive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sequence that the reader would go on from is one of the new stream by then."""
+    """By then the sequence from which the reader would continue belongs to the new stream."""
     await announce(own_fleet, range(1, 4))
     seen = [change async for change in until(own_hive.changes("event", since="start"), 3)]
 
@@ -208,7 +208,7 @@ async def test_a_message_lost_on_the_way_is_asked_for_again(own_fleet: Fleet, ow
     await reader.saw(5)
     consumer = reader.feed._consumer
     assert consumer is not None
-    # As if the connection had lost it: the count of the consumer goes on without it.
+    # Simulate a message lost by the connection: the server's count of the consumer is one ahead.
     consumer.delivery._count -= 1
     await announce(own_fleet, range(6, 11))
     await reader.saw(10)

@@ -1,4 +1,4 @@
-"""The client has a method for every operation of the registry, and says so to whoever asks."""
+"""The client has a documented method for every operation of the registry."""
 
 import ast
 import keyword
@@ -17,7 +17,7 @@ OPERATIONS = [operation for service in SERVICES for operation in service]
 
 
 def method_of(operation: AnyOperation) -> object:
-    """Under its own name, with an underscore behind where that is a word of Python."""
+    """Return the method of an operation; a name that Python reserves has an underscore appended."""
     name = operation.name + "_" * keyword.iskeyword(operation.name)
     return getattr(getattr(unconnected(), operation.service), name)
 

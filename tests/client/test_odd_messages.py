@@ -1,4 +1,4 @@
-"""A client reads whatever comes, and is connected anew where one of its loops ends."""
+"""A client reads any message, and reconnects when one of its connection's tasks ends."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Durable commands: kept by the bus when the receipt is there, once, and in order per route."""
+"""Durable commands are stored when the receipt arrives, once, and in order per route."""
 
 import asyncio
 
@@ -64,7 +64,7 @@ async def test_what_has_no_route_may_be_given_one(hive: hivemem.Hive, fleet: Fle
 
 
 async def test_the_bus_drops_nothing_by_its_id(hive: hivemem.Hive, fleet: Fleet) -> None:
-    """Which commands are the same is for the worker to say: the bus knows neither the operation nor the agent."""
+    """The worker decides which commands are duplicates, because the bus knows neither the operation nor the agent."""
     once = hive.with_options(message_id="m1")
     first = await once.publish(hive.sessions.append, session_id="s1", event=NOTE)
     second = await hive.publish(once.sessions.append, session_id="s1", event=NOTE)
@@ -218,7 +218,7 @@ async def test_a_killed_server_costs_no_command_and_no_order(
         await asyncio.to_thread(own_server.start)
     await task
 
-    # A batch whose acknowledgement was lost is there twice; the worker goes by the first one.
+    # A batch whose acknowledgement was lost is stored twice; the worker uses the first copy.
     first = dict.fromkeys(body["event"]["content"] for _, body in await own_fleet.stored(INGEST))
     assert sorted(first) == list(range(1500))
     for route in range(7):
@@ -227,7 +227,7 @@ async def test_a_killed_server_costs_no_command_and_no_order(
 
 
 async def batches(fleet: Fleet) -> list[list[int]]:
-    """What stands in the stream, by the batch that it came with."""
+    """Return the contents of the stream, grouped by the batch in which they were published."""
     found: dict[str, list[int]] = {}
     for sequence, (_, body) in enumerate(await fleet.stored(INGEST), 1):
         message = await fleet.client.request(f"$JS.API.DIRECT.GET.{INGEST}", orjson.dumps({"seq": sequence}))

@@ -29,7 +29,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One fleet for all of this file."""
+    """One fleet for all tests of this file."""
     command = [sys.executable, "-m", "hivemem", "up", "--nats-port", "0", "--http-port", "0"]
     data = tmp_path_factory.mktemp("fleet") / "data"
     with subprocess.Popen([*command, "--data", str(data)], stdout=subprocess.PIPE) as process:

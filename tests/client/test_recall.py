@@ -1,4 +1,4 @@
-"""What was written found again: `hive.recall`, `hive.vectors`, and how long they wait."""
+"""`hive.recall` and `hive.vectors` find written memories by meaning, and wait up to the requested time."""
 
 from datetime import UTC, datetime
 from typing import Any, get_type_hints
@@ -8,7 +8,7 @@ import pytest
 import hivemem
 from hivemem.methods import ServiceMethods
 from hivemem.options import CallOptions
-from hivemem.waiting import patient_options
+from hivemem.wait_options import patient_options
 from hivemem_contracts.limits import RECALL_WAIT_DEFAULT_MS
 from hivemem_contracts.memory import operations as memory
 from hivemem_contracts.operations import AnyOperation
@@ -112,7 +112,7 @@ def test_recall_takes_every_field_of_its_operation() -> None:
 def test_what_a_request_asks_to_wait_comes_on_top(
     operation: AnyOperation, fields: dict[str, Any], on_top: float, each_try: float
 ) -> None:
-    """A query that waits is given the time in each try; a write keeps its place by its id, however often it is sent."""
+    """A waiting query gets the extra time in each try; a waiting write keeps its place by its id, over all tries."""
     options = CallOptions(timeout_seconds=15.0, attempt_seconds=5.0)
 
     patient = patient_options(options, operation, operation.request.model_validate(fields))

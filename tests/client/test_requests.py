@@ -1,4 +1,4 @@
-"""Requests: typed fields in, typed reply or error out."""
+"""Requests take typed fields, and return a typed reply or raise an error."""
 
 from pathlib import Path
 

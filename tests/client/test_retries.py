@@ -1,4 +1,4 @@
-"""What is worth trying again is tried again with the same id, within a deadline."""
+"""Retryable errors are retried with the same id, within a deadline."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ NOTE = hivemem.NewEvent(type="note")
 
 
 def in_turn(*answers: HiveError | None) -> Answer:
-    """One after the other, then the usual one."""
+    """Give these answers one after another, then the default answer."""
     rest: Iterator[HiveError | None] = iter(answers)
 
     def answer(asked: Asked) -> Appended | HiveError | None:
@@ -187,7 +187,7 @@ async def test_a_frozen_server_answers_once_it_goes_on(
 
 
 async def test_a_connection_that_was_closed_for_good_is_made_anew(fleet: Fleet, hive: hivemem.Hive) -> None:
-    # So nats-py does when the server ends a connection with an error, as it does when credentials expire.
+    # nats-py does this when the server ends a connection with an error, as it does when credentials expire.
     await hive.connection.client.close()
 
     assert (await hive.sessions.append(session_id="s1", event=NOTE)).sequence == 1

@@ -1,6 +1,6 @@
-"""Whether the compose file can be brought up on this machine. As a program: exits 1 and says why not, in one line.
+"""Reports whether the compose file can be brought up here. As a program it exits 1 and prints the reason in one line.
 
-It imports nothing that has to be installed, so that it can be asked before anything is.
+It imports only the standard library, so that it can run before anything is installed.
 """
 
 import json
@@ -17,7 +17,7 @@ BASE_IMAGE = re.compile(r"^FROM\s+(\S+)", re.MULTILINE)
 
 
 def obstacle() -> str | None:
-    """What is in the way; None where nothing is. Images that are missing are pulled, within a bounded time."""
+    """Return the obstacle, or None. Missing images are pulled, within a bounded time."""
     if shutil.which("docker") is None:
         return "this machine has no docker command"
     if not _succeeds(ENGINE_TIMEOUT_SECONDS, "version", "--format", "{{.Server.Version}}"):
@@ -25,7 +25,7 @@ def obstacle() -> str | None:
     if not _succeeds(ENGINE_TIMEOUT_SECONDS, "compose", "version"):
         return "docker has no compose command"
     for image in _images():
-        # The first one that cannot be pulled tells of the others: each could take as long to fail.
+        # Stop at the first image that cannot be pulled: each could take as long to fail.
         if not _succeeds(ENGINE_TIMEOUT_SECONDS, "image", "inspect", image) and not _succeeds(
             PULL_TIMEOUT_SECONDS, "pull", "--quiet", image
         ):
@@ -34,7 +34,7 @@ def obstacle() -> str | None:
 
 
 def _images() -> list[str]:
-    """What the compose file takes as it is, and what our own images are built on."""
+    """Return the images that the compose file uses, and the base images of our own."""
     command = ["docker", "compose", "config", "--format", "json"]
     shown = subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=ENGINE_TIMEOUT_SECONDS

@@ -1,4 +1,4 @@
-"""One fleet for all tests of the compose file, and what they measured, said at the end."""
+"""One fleet for all tests of the compose file; its measurements are printed at the end."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def figures(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture(scope="session")
 def project(request: pytest.FixtureRequest, figures: list[str]) -> Iterator[Project]:
-    """The fleet with three replicas of each worker, healthy; gone afterwards, with its volumes."""
+    """The healthy fleet with three replicas of each worker; it is removed afterwards, with its volumes."""
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
     project = Project()

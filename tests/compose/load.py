@@ -1,6 +1,4 @@
-"""A load that never gives up: writers that send each event, by request or as a durable command, until it is
-acknowledged, and remember what was.
-"""
+"""A load whose writers send each event, by request or durable command, until it is acknowledged, and remember it."""
 
 import asyncio
 import time
@@ -21,7 +19,7 @@ TENANT: Final = "acme"
 SESSIONS: Final = 16
 PAUSE_SECONDS: Final = 0.05
 WRITES_MAXIMUM: Final = 5_000
-"""Of one writer."""
+"""The most writes of one writer."""
 ANSWER_SECONDS: Final = 2.0
 RETRY_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 90.0
@@ -32,11 +30,11 @@ PUBLISHER: Final = "publisher"
 
 
 class Refused(Exception):
-    """The fleet answered an error that no retry can mend."""
+    """The fleet answered an error that no retry can fix."""
 
 
 async def answered(client: Client, subject: str, body: dict[str, Any], message_id: str) -> dict[str, Any]:
-    """Send it, again and again with the same id, until the answer is there."""
+    """Send the request with the same id until it is answered; return the answer."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -46,7 +44,7 @@ async def answered(client: Client, subject: str, body: dict[str, Any], message_i
             answer: dict[str, Any] = orjson.loads(message.data)
             if CODE_HEADER not in (message.headers or {}) and "error" not in answer:
                 return answer
-            # JetStream's own refusals are for now: it is only there again some time after its server.
+            # JetStream refuses for a while after its server is back, so its refusals are retried.
             if not answer["error"].get("retryable", "err_code" in answer["error"]):
                 raise Refused(f"{subject}: {answer}")
             reason = str(answer)
@@ -58,14 +56,14 @@ async def answered(client: Client, subject: str, body: dict[str, Any], message_i
 
 @dataclass
 class Writer:
-    """Writes events to one session, one after the other, so that their order is known."""
+    """Writes events to one session, one after another, so that their order is known."""
 
     session_id: str
     agent: str
     acknowledged: list[str] = field(default_factory=list[str])
-    """The ids of its events, in the order in which they were sent."""
+    """The ids of its acknowledged events, in the order in which they were sent."""
     sequences: dict[str, int] = field(default_factory=dict[str, int])
-    """What the answers said, where they do."""
+    """The sequence of each event whose answer states it."""
     longest_wait_seconds: float = 0.0
 
     async def write(self, client: Client) -> None:
@@ -99,14 +97,14 @@ class Load:
         return sum(len(writer.acknowledged) for writer in self.writers if writer.agent == agent)
 
     def take_longest_wait(self) -> float:
-        """The longest that any write took since the last time this was asked."""
+        """Return the longest wait of any write since the previous call."""
         longest = max(writer.longest_wait_seconds for writer in self.writers)
         for writer in self.writers:
             writer.longest_wait_seconds = 0.0
         return longest
 
     async def progress(self, writes: int) -> None:
-        """Until each writer has had so many more acknowledged."""
+        """Wait until each writer has `writes` more acknowledged events."""
         before = [len(writer.acknowledged) for writer in self.writers]
 
         def moved() -> bool:
@@ -115,7 +113,7 @@ class Load:
         await self.eventually(moved, f"{writes} more writes of each writer")
 
     async def eventually(self, holds: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-        """Until it holds, while the load goes on; what ends a writer ends the waiting."""
+        """Wait until the condition holds while the load runs; a writer that fails ends the wait."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             for task in self._tasks:

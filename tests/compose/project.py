@@ -1,4 +1,4 @@
-"""A compose project of the tests' own, driven by the docker command as anybody would."""
+"""A compose project for the tests alone, driven by the docker command as any user does."""
 
 import json
 import os
@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND_TIMEOUT_SECONDS = 120.0
 BUILD_TIMEOUT_SECONDS = 900.0
 LOG_LINES_SHOWN = 60
-WORKERS = ("artifacts", "memory", "sessions", "vectors")
+WORKERS = tuple(sorted(project.parent.name for project in ROOT.glob("services/*/pyproject.toml")))
 INSTALLED = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
 STATUS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8222/status', timeout=5).read().decode())"
 
 
 class CommandFailed(Exception):
-    """A docker command did; the text is what it said."""
+    """A docker command failed; the text is its output."""
 
 
 class Project:
@@ -45,7 +45,7 @@ class Project:
         return time.monotonic() - started
 
     def up(self, **replicas: int) -> float:
-        """Return when everything is healthy, with the seconds that it took. Each worker that is not named has one."""
+        """Start the project; return the seconds until it was healthy. Each worker that is not named has one replica."""
         started = time.monotonic()
         scales = [option for name, count in replicas.items() for option in ("--scale", f"{name}={count}")]
         self.compose("up", "--detach", "--no-build", "--no-recreate", "--wait", *scales)
@@ -56,13 +56,13 @@ class Project:
         try:
             self.compose(*command)
         except CommandFailed as error:
-            # Older engines let go of the network of a container that was killed a moment too late.
+            # Older engines release the network of a killed container a moment too late.
             if "active endpoints" not in str(error):
                 raise
             self.compose(*command)
 
     def containers(self, service: str | None = None) -> list[str]:
-        """The ids of those that run."""
+        """Return the ids of the running containers."""
         named = [service] if service else []
         return self.compose("ps", "--quiet", "--status", "running", *named).split()
 
@@ -71,22 +71,22 @@ class Project:
         return found
 
     def status(self, container: str) -> dict[str, Any]:
-        """What a sessions worker says of itself."""
+        """Return the status that a sessions worker reports."""
         answer = json.loads(self.docker("exec", container, "python", "-c", STATUS))
         status: dict[str, Any] = answer["workers"]["sessions"]
         return status
 
     def installed(self, container: str) -> dict[str, str]:
-        """The Python distributions in a worker's image, with their versions."""
+        """Return the Python distributions in a worker's image, with their versions."""
         found: dict[str, str] = json.loads(self.docker("exec", container, "python", "-c", INSTALLED))
         return found
 
     def logs(self) -> str:
-        """The last lines of the workers and of the bus between them."""
+        """Return the last log lines of the workers and the bus."""
         return self.compose("logs", "--no-color", "--tail", str(LOG_LINES_SHOWN), *WORKERS, "nats")
 
     def _run(self, arguments: list[str], timeout_seconds: float) -> str:
-        # Whoever runs the tests may have set these for a fleet of their own.
+        # A developer may have set these variables for a fleet of their own.
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("HIVEMEM_", "COMPOSE_"))
         }

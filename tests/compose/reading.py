@@ -1,4 +1,4 @@
-"""What the fleet keeps and what it announced, read back whole."""
+"""Reads back the stored sessions and the whole feed of the fleet."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,7 +53,7 @@ async def dead_letters(client: Client) -> int:
 
 
 async def feed(client: Client) -> list[Announced]:
-    """All changes of the tenant, in the order of the stream."""
+    """Return all changes of the tenant, in the order of the stream."""
     if not await messages_in(client, CHANGES):
         return []
     jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
@@ -80,7 +80,7 @@ async def feed(client: Client) -> list[Announced]:
 
 
 async def appends_answered(client: Client, *, replicas: int) -> dict[str, int]:
-    """How many appends each replica has answered, by the id under which it is found on the bus."""
+    """Return how many appends each replica has answered, by its id on the bus."""
     inbox = client.new_inbox()
     subscription = await client.subscribe(inbox)  # pyright: ignore[reportUnknownMemberType]  # an untyped Future
     counts: dict[str, int] = {}

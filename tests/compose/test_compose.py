@@ -1,4 +1,4 @@
-"""The compose file for real: it comes up, spreads the work, and loses nothing while its containers come and go."""
+"""The real compose file comes up, spreads the work, and loses nothing while its containers come and go."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ from .reading import Announced, appends_answered, commands_waiting, dead_letters
 pytestmark = [
     pytest.mark.compose,
     pytest.mark.timeout(1_500),
-    # While its container is down a published port still accepts, and nats-py does not close what then says nothing.
+    # The published port of a stopped container still accepts connections, and nats-py does not close a silent one.
     pytest.mark.filterwarnings("ignore:unclosed <StreamWriter:ResourceWarning"),
 ]
 
@@ -43,14 +43,14 @@ REMEMBERED = {
 @pytest.fixture
 async def client(project: Project) -> AsyncIterator[Client]:
     async def quiet(_: Exception) -> None:
-        """Restarts of the server are what this is about."""
+        """Ignore connection errors, since these tests restart the server."""
 
     client = await nats.connect(  # pyright: ignore[reportUnknownMemberType]  # its options are untyped
         project.nats_url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet
     )
     yield client
     await client.close()
-    gc.collect()  # here, where the warning about it is expected
+    gc.collect()  # collect here, where the warning is expected
 
 
 def test_everything_comes_up_healthy_and_only_the_bus_is_reachable_on_loopback(project: Project) -> None:
@@ -92,7 +92,7 @@ def test_an_image_holds_what_its_worker_needs_as_the_lock_names_it_and_no_more(p
 async def test_what_is_remembered_is_found_by_meaning_whoever_is_asked(
     project: Project, client: Client, figures: list[str]
 ) -> None:
-    load = Load(client)  # of which nothing is needed but its patience
+    load = Load(client)  # used for its patience only
     for key, text in REMEMBERED.items():
         put = {"namespace": "user:alice", "key": key, "value": text}
         await answered(client, request_subject(TENANT, ASKER, "memory", "put"), put, f"put-{key}")
@@ -126,7 +126,7 @@ async def test_nothing_is_lost_and_order_holds_while_containers_come_and_go(
         await the_work_is_spread(project, client, load, figures)
         waited = {"three replicas": load.take_longest_wait()}
 
-        # The first of the three is gone afterwards, and of the second there is no trace that it knew.
+        # The first replica will be stopped, the second killed.
         first, second, _ = project.containers("sessions")
         await asyncio.to_thread(project.up, sessions=4)
         await partitions_are_shared(project, load, replicas=4)
@@ -160,7 +160,7 @@ async def test_nothing_is_lost_and_order_holds_while_containers_come_and_go(
 
 
 async def found_first(client: Client, key: str, *, version: int = 1) -> bool:
-    """Whether it is the best of an answer that lacks nothing, however often it is asked, so by every replica."""
+    """Return whether the memory is the best hit of several complete answers, enough to ask every replica."""
     subject = request_subject(TENANT, ASKER, "vectors", "recall")
     body = {"query": "where does she like to sit", "namespace_prefix": "user:alice", "wait_ms": 1_000}
     for _ in range(RECALLS):
@@ -177,7 +177,7 @@ def bindings(container: dict[str, Any]) -> list[dict[str, str]]:
 
 
 async def the_work_is_spread(project: Project, client: Client, load: Load, figures: list[str]) -> None:
-    """Each replica answers requests and has partitions of the durable commands to itself."""
+    """Check that each replica answers requests and owns partitions of the durable commands."""
     replicas = project.containers("sessions")
     settled = await partitions_are_shared(project, load, replicas=len(replicas))
     answered = await appends_answered(client, replicas=len(replicas))
@@ -187,7 +187,7 @@ async def the_work_is_spread(project: Project, client: Client, load: Load, figur
 
 
 async def partitions_are_shared(project: Project, load: Load, *, replicas: int) -> list[int]:
-    """Wait until that many replicas hold all partitions, each its own and has settled commands; answer how many."""
+    """Wait until the replicas share all partitions and each has settled commands; return the number for each."""
     settled: list[int] = []
 
     async def shared() -> bool:
@@ -229,7 +229,7 @@ async def everything_is_there_once_and_in_order(client: Client, load: Load, figu
         assert [change.event_id for change in changes] == [event["event_id"] for event in events], id
         assert [change.version for change in changes] == [event["sequence"] for event in events], id
         assert [change.previous_version or 0 for change in changes] == list(range(len(events))), id
-        # Only some of a session's revisions are told as the session's own: these, too, once and in order.
+        # Some of a session's revisions are changes of the session itself; they appear once and in order.
         revisions = [change.version for change in by_session["session", id]]
         assert revisions[0] == 1
         assert revisions == sorted(set(revisions)), id

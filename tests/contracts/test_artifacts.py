@@ -10,6 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from hivemem_contracts.artifacts import requests
 from hivemem_contracts.artifacts.chunks import (
+    commit_subject,
+    commits_pattern,
     content_subject,
     parse_content_subject,
     parse_upload_subject,
@@ -160,6 +162,8 @@ def test_a_subject_of_chunks_says_what_it_was_made_of(
 def test_chunks_go_to_the_member_that_has_the_upload() -> None:
     assert upload_subject("acme", "bot", "m1", "u1") == "hive.req.acme.bot.artifacts.chunk.m1.u1"
     assert uploads_pattern("m1") == "hive.req.*.*.artifacts.chunk.m1.*"
+    assert commit_subject("acme", "bot", "m1", "u1") == "hive.req.acme.bot.artifacts.commit.m1.u1"
+    assert commits_pattern("m1") == "hive.req.*.*.artifacts.commit.m1.*"
     assert content_subject("acme", "bot", "s1", "a/b.txt", 2) == "hive.req.acme.bot.artifacts.read.s1.a%2Fb%2Etxt.2"
 
 

@@ -1,4 +1,4 @@
-"""How a body is read: to the letter, and what is wrong is named with its value."""
+"""Bodies are read strictly, and an error names the field and its value."""
 
 import json
 from datetime import UTC, datetime
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 
 from hivemem_contracts.errors import InvalidRequest, TooLarge
+from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.limits import JSON_DEPTH, MESSAGE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody, decode_body
-from hivemem_contracts.portable import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.sessions.models import Machine, Transition
 from hivemem_contracts.sessions.requests import (
     AppendEvent,

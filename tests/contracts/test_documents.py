@@ -1,4 +1,4 @@
-"""The generated documents: fresh, whole in themselves, and about every operation."""
+"""The generated documents are up to date, self-contained, and cover every operation."""
 
 import json
 import subprocess
@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-import hivemem_contracts
 from hivemem_contracts.__main__ import main
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change
@@ -187,7 +186,7 @@ def test_the_server_is_nobodys(asyncapi: dict[str, Any]) -> None:
 
 def test_the_version_is_that_of_the_distribution(asyncapi: dict[str, Any]) -> None:
     project = tomllib.loads((ROOT / "contracts" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert hivemem_contracts.__version__ == project["version"] == asyncapi["info"]["version"]
+    assert asyncapi["info"]["version"] == project["version"]
 
 
 def test_the_examples_of_the_page_are_valid() -> None:

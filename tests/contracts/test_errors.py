@@ -1,4 +1,4 @@
-"""The errors of the wire: their codes are the contract."""
+"""The errors on the wire: their codes are the contract."""
 
 import json
 from typing import Any

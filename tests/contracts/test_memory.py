@@ -1,4 +1,4 @@
-"""Memories on the wire: the operations, their bodies, namespaces and prefixes, what is announced where."""
+"""Memories on the wire: the operations, their bodies, namespaces and prefixes, and the subjects of their changes."""
 
 import inspect
 import json
@@ -48,7 +48,7 @@ from hivemem_contracts.subjects import (
 NAMESPACES = TypeAdapter[str](Namespace)
 PREFIXES = TypeAdapter[str](NamespacePrefix)
 
-# A field with a `?` may be left out.
+# A field with a `?` is optional.
 REQUESTS = {
     "put": "namespace key value memory_type? metadata? importance? valid_from? valid_to? expires_at? source? "
     "expect_version? lease?",
@@ -260,7 +260,7 @@ def test_the_first_wrong_field_is_named(model: type[BaseModel], body: dict[str, 
 
 
 def test_what_is_left_out_is_not_what_is_null() -> None:
-    """A put keeps what it does not name, and takes away what it names as null."""
+    """A put keeps fields that it omits, and removes fields that it sets to null."""
     body = decode_body(PutMemory, json.dumps(put(importance=None)).encode())
     assert "importance" in body.model_fields_set
     assert "expires_at" not in body.model_fields_set
@@ -279,7 +279,7 @@ def test_the_words_of_python_are_not_those_of_the_wire() -> None:
 
 
 def text_of(size: int) -> str:
-    """Text of so many bytes as JSON, with its quotes."""
+    """Return a text that takes `size` bytes as JSON, with its quotes."""
     return "x" * (size - 2)
 
 

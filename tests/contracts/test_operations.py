@@ -1,4 +1,4 @@
-"""The registry of operations, against the contract written down by hand."""
+"""The registry of operations equals a hand-written copy of the contract."""
 
 import inspect
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from hivemem_contracts.sessions.models import NewEvent, Session
 from hivemem_contracts.sessions.operations import CREATE, SESSIONS
 from hivemem_contracts.sessions.replies import AppendOutcome
 
-# A field with a `?` may be left out.
+# A field with a `?` is optional.
 SESSION_REQUESTS = {
     "create": "session_id? app_name user_id project_id? initial_state? metadata? machine?",
     "get": "session_id events? revision? at?",

@@ -1,4 +1,4 @@
-"""Addresses of servers: a wrong one is named, and no password is told."""
+"""Wrong server addresses are named in the error, without passwords."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_addresses_are_separated_by_commas(given: str, servers: list[str]) -> No
         ("nats://me:secret@[::1", "the host or the port"),
         ("nats://a:0", "port 0"),
         ("nats://a b:4222", "there is no host"),
-        ("nats://me:secret@a,ws://b", "nats://a,ws://b: addresses of websockets"),
+        ("nats://me:secret@a,ws://b", "nats://a,ws://b: websocket addresses"),
     ],
 )
 def test_a_wrong_address_is_named_without_its_password(given: str, named: str) -> None:

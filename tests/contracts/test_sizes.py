@@ -14,7 +14,7 @@ from hivemem_contracts.sessions.requests import AppendEvent, AppendEvents, Creat
 
 
 def text_of(size: int) -> str:
-    """Text of so many bytes as JSON, with its quotes."""
+    """Return a text that takes `size` bytes as JSON, with its quotes."""
     return "x" * (size - 2)
 
 
@@ -28,7 +28,7 @@ def create(**fields: Any) -> dict[str, Any]:
 
 
 def machine_of(size: int) -> dict[str, Any]:
-    """A definition of so many bytes as JSON, once its defaults are filled in."""
+    """Return a definition that takes `size` bytes as JSON, once its defaults are filled in."""
 
     def definition(guard: int) -> dict[str, Any]:
         arrows = [{"from": "a", "event": f"e{place:03}", "to": "a", "when": "w" * 1_010} for place in range(30)]

@@ -56,7 +56,7 @@ close_addresses = st.builds(Address, st.lists(few, min_size=1, max_size=3).map(t
 
 @dataclass(frozen=True)
 class Filter:
-    """What a subscription matches, by the rules of NATS."""
+    """The pattern of a subscription; `matches` follows the rules of NATS."""
 
     pattern: str
 
@@ -209,7 +209,7 @@ def test_nobody_acts_without_a_name(tenant: str, agent: str) -> None:
 
 @pytest.mark.parametrize(("tenant", "agent"), [("t" * 952, "a"), ("t", "_" * 318), ("t" * 3_000, "a" * 400)])
 def test_names_are_so_short_that_a_worker_can_ask_and_be_answered_in_them(tenant: str, agent: str) -> None:
-    """The server closes a connection over a longer line."""
+    """The server closes a connection that sends a longer line."""
     with pytest.raises(TooLarge):
         sender_of(tenant, agent)
     assert sender_of(tenant[:900], agent[:10]) == Sender(tenant[:900], agent[:10])

@@ -1,4 +1,4 @@
-"""Recall and vectors on the wire: what is taken, what is refused, what can be left with the bus."""
+"""Recall and vectors on the wire: which requests are accepted, refused, or allowed as durable commands."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_recall_takes_all_that_it_may_be_asked() -> None:
     )
     assert body.filter is not None
     assert body.filter.metadata is not None
-    # 1 and true are different values, which JSON tells apart and Python hardly.
+    # JSON distinguishes 1 and true, while Python treats them as equal.
     assert (body.filter.metadata["field 1"], body.filter.metadata["c"]) == (1, True)
     assert isinstance(body.filter.metadata["field 1"], int)
     assert body.filter.metadata["c"] is True

@@ -1,4 +1,4 @@
-"""One fleet for all pages."""
+"""One fleet for the tests of all pages."""
 
 from collections.abc import Iterator
 

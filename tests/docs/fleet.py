@@ -1,4 +1,4 @@
-"""The fleet that the pages talk to: `hivemem up` on ports of its own."""
+"""The fleet for the examples of the pages: `hivemem up` on ports of its own."""
 
 import os
 import re
@@ -29,24 +29,27 @@ class Fleet:
     ready_line: str
 
     def here(self, text: str) -> str:
-        """The text with the addresses of this fleet instead of the default ones."""
+        """Replace the default addresses in a text with the addresses of this fleet."""
         return text.replace(WRITTEN_URL, self.url).replace(WRITTEN_HTTP, self.http)
 
     def as_written(self, text: str) -> str:
-        """The other way round."""
+        """Replace the addresses of this fleet in a text with the default ones."""
         return text.replace(self.url, WRITTEN_URL).replace(self.http, WRITTEN_HTTP)
 
     def environment(self) -> Mapping[str, str]:
-        """Of a program that talks to this fleet, and prints as in a wide and plain terminal."""
+        """Return the environment of a program that uses this fleet and prints as on a wide terminal without colours."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
         path = f"{BIN}{os.pathsep}{kept.get('PATH', os.defpath)}"
         return {**kept, "PATH": path, "HIVEMEM_URL": self.url, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 @contextmanager
-def running_fleet(directory: Path) -> Generator[Fleet]:
+def running_fleet(directory: Path, more: Mapping[str, str] | None = None) -> Generator[Fleet]:
+    """Run `hivemem up` in a folder; `more` are variables of its environment."""
     log = directory / "up.log"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")} | dict(
+        more or {}
+    )
     command = [str(BIN / "hivemem"), "up", "--nats-port", "0", "--http-port", "0"]
     process = spawn(command, directory=directory, environment=environment, log=log)
     try:

@@ -1,4 +1,4 @@
-"""What the pages of the repository say: their fenced blocks, their tables, their links."""
+"""The content of the repository's pages: fenced blocks, tables and links."""
 
 import inspect
 import re
@@ -20,7 +20,7 @@ _CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `line` is that of its first line of text."""
+    """A fenced block; `line` is the number of its first line of text."""
 
     source: str
     line: int
@@ -29,7 +29,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """All markdown of the repository, and none of its environments."""
+    """Return all markdown files of the repository, without its environments."""
     own = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     return sorted([*ROOT.glob("*.md"), *(page for folder in own for page in folder.rglob("*.md"))])
 
@@ -55,7 +55,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def docstring_blocks(where: str, documented: object) -> list[Block]:
-    """The indented examples of a docstring."""
+    """Return the indented examples of a docstring."""
     found: list[Block] = []
     lines: list[str] = []
     for line in [*(inspect.getdoc(documented) or "").splitlines(), "end"]:
@@ -77,7 +77,7 @@ def _prose(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def links(page: Path) -> list[tuple[int, str]]:
-    """Line and target of each link that leads into the repository."""
+    """Return the line and the target of each link that leads into the repository."""
     return [
         (number, target)
         for number, line in _prose(page)
@@ -87,7 +87,7 @@ def links(page: Path) -> list[tuple[int, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The fragments that its headings have where the page is shown."""
+    """Return the fragments that a web page gives to the headings."""
     found: dict[str, int] = {}
     for _, line in _prose(page):
         if heading := _HEADING.match(line):
@@ -97,7 +97,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken(page: Path, target: str) -> str | None:
-    """What is wrong with a link."""
+    """Return the fault of a link, or None."""
     path, _, anchor = target.partition("#")
     file = (page.parent / unquote(path)).resolve() if path else page
     if not file.exists():
@@ -108,7 +108,7 @@ def broken(page: Path, target: str) -> str | None:
 
 
 def rows(page: Path, first: re.Pattern[str]) -> list[list[str]]:
-    """The cells of those table rows whose first cell matches."""
+    """Return the cells of the table rows whose first cell matches."""
     found: list[list[str]] = []
     for _, line in _prose(page):
         if line.startswith("|"):
@@ -119,5 +119,5 @@ def rows(page: Path, first: re.Pattern[str]) -> list[list[str]]:
 
 
 def codes(cell: str) -> list[str]:
-    """What stands in backticks."""
+    """Return the code spans of a text, without their backticks."""
     return _CODE.findall(cell)

@@ -1,8 +1,8 @@
-"""Plays a page: its blocks one after the other, as somebody who follows it would run them.
+"""Runs the blocks of a page one after another, as a reader who follows the page does.
 
-Python runs as in `python -m asyncio`, with the names of the blocks before; a loop over the feed that nothing ends is
-ended with the first line that it prints. Commands run in a shell. `# …` after a `print` and the lines below a command
-are what comes out: each has to, in this order, where `…` stands for anything.
+Python runs as in `python -m asyncio`, with the names of earlier blocks; an endless loop over the feed ends with the
+first line that it prints. Commands run in a shell. `# …` after a `print`, and the lines below a command, are the
+expected output: each line has to appear, in this order, and `…` matches any text.
 """
 
 import ast
@@ -28,7 +28,7 @@ from .markdown import ROOT, Block
 
 BLOCK_SECONDS: Final = 30.0
 NOT_RUN: Final = {"source", "docker", "cd"}
-"""Of no meaning here: the environment is there, and compose has tests of its own."""
+"""Commands that are not run: the environment exists already, and compose has tests of its own."""
 IN_A_SHELL: Final = {"hivemem", "python", "echo", "cat", "curl"}
 
 _PRINTED: Final = re.compile(r"^\s*print\(.*\)  # (.+)$")
@@ -38,7 +38,7 @@ _TARGET: Final = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
 
 class FirstLine(io.StringIO):
-    """Output that says when it has a line."""
+    """Output that signals its first line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Player:
         self._runner.close()
 
     def play(self, block: Block) -> bool:
-        """Run a block; False where it is none to be run."""
+        """Run a block; return False if its language is not run."""
         if block.language == "python":
             self._python(block)
         elif block.language == "console":
@@ -76,7 +76,7 @@ class Player:
 
     def _python(self, block: Block) -> None:
         text = self._fleet.here(block.text)
-        # A traceback then names the page and the line of it.
+        # A traceback then names the page and the line in it.
         source = "\n" * (block.line - 1) + text
         code = compile(source, block.source, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         output = FirstLine()
@@ -104,7 +104,8 @@ class Player:
             running.result()
 
     def _check_command(self, block: Block, command: str, expected: Sequence[str]) -> None:
-        """What only reads may have to wait for what was left with the bus just before."""
+        """Run a command and check its output. Reads are retried, since an earlier durable command may still be on its
+        way."""
         deadline = time.monotonic() + BLOCK_SECONDS
         while True:
             output = self._fleet.as_written(self._command(command, expected))
@@ -139,7 +140,7 @@ class Player:
         return ran.stdout + ran.stderr
 
     def _tail(self, words: Sequence[str]) -> str:
-        """Until it has said something; then Ctrl-C."""
+        """Run the command until it has printed something, then press Ctrl-C."""
         process = subprocess.Popen(
             words,
             cwd=self._directory,
@@ -161,7 +162,7 @@ class Player:
         return output
 
     async def _nats(self, words: Sequence[str]) -> str:
-        """`nats request SUBJECT BODY [-H NAME:VALUE]`, for where that program is not installed."""
+        """Do the work of `nats request SUBJECT BODY [-H NAME:VALUE]` where that program is not installed."""
         verb, subject, body, *rest = words
         assert {verb, *rest[::2]} <= {"request", "-H"}, f"not a request: {words}"
         headers = {name: value for name, _, value in (header.partition(":") for header in rest[1::2])}
@@ -176,7 +177,7 @@ class Player:
 
 
 def commands(block: Block) -> list[tuple[str, list[str]]]:
-    """Each command of a console block, with the lines that it is said to print."""
+    """Return each command of a console block, with its expected output."""
     found: list[tuple[str, list[str]]] = []
     for line in block.text.splitlines():
         if line.startswith("$ "):
@@ -192,7 +193,8 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def first_missing(expected: Sequence[str], output: str) -> str | None:
-    """The first expected line that does not stand in the output in its turn; other lines may stand between them."""
+    """Return the first expected line that is not in the output in its place. The output may have other lines in
+    between."""
     lines = (_spaced(line) for line in output.splitlines())
     for wanted in expected:
         pattern = ".*".join(re.escape(part) for part in _spaced(wanted).split("…"))
@@ -202,12 +204,12 @@ def first_missing(expected: Sequence[str], output: str) -> str | None:
 
 
 def _spaced(line: str) -> str:
-    """Columns are as wide as what stands in them."""
+    """Collapse spaces, since the width of a column depends on its content."""
     return " ".join(line.split())
 
 
 def _is_endless(tree: ast.Module) -> bool:
-    """Whether the last that it does is to follow the feed, without an end."""
+    """Return whether the last statement follows the feed without an end."""
     last: ast.AST = tree.body[-1]
     while isinstance(last, ast.AsyncWith | ast.With):
         last = last.body[-1]

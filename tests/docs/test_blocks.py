@@ -1,4 +1,4 @@
-"""The examples of the pages and of the client's docstrings do what they say."""
+"""The examples of the pages and of the client's docstrings work as written."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def playable(block: Block) -> bool:
 
 @pytest.fixture
 def player(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Player]:
-    # The examples connect to where `hivemem up` listens by default; this fleet has a port of its own.
+    # The examples use the default port of `hivemem up`; this fleet has another one.
     _, *others = hivemem.connect.__defaults__ or ("",)
     monkeypatch.setattr(hivemem.connect, "__defaults__", (fleet.url, *others))
     monkeypatch.chdir(tmp_path)
@@ -49,7 +49,7 @@ def test_an_example_of_a_docstring_runs(example: Block, player: Player) -> None:
 
 
 def test_commands_stand_in_console_blocks() -> None:
-    """So that each is run."""
+    """Console blocks are the ones that are run."""
     for page in PAGES:
         for block in blocks(page):
             if block.language != "console":

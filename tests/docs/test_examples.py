@@ -1,4 +1,4 @@
-"""The programs in examples/ run to their end, against a real fleet."""
+"""The programs in examples/ run to their end against a real fleet."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""What the pages say about settings, options, statuses, errors and files is what the code has."""
+"""Settings, options, statuses, errors and files on the pages match the code."""
 
 import dataclasses
 import re
@@ -13,15 +13,13 @@ import command_reference
 from hivemem import CallOptions
 from hivemem.feed_errors import FeedError
 from hivemem.leases import LeaseLost
-from hivemem_artifacts.worker import ArtifactsSettings
 from hivemem_contracts.errors import ALL_ERRORS, HiveError
 from hivemem_contracts.sessions.models import Status
 from hivemem_embedded.command import up
 from hivemem_runtime.bus.streams import StreamSettings
+from hivemem_runtime.program import installed_workers
 from hivemem_runtime.settings import PREFIX
-from hivemem_sessions.decisions.standing import TRANSITIONS
-from hivemem_sessions.worker import SessionsSettings
-from hivemem_vectors.worker import VectorsSettings
+from hivemem_sessions.decisions.preconditions import TRANSITIONS
 
 from .markdown import ROOT, broken, codes, links, name_of, pages, rows
 
@@ -36,7 +34,7 @@ _FILE: Final = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|conf|toml|yml|json|
 
 
 def settings_of(kind: type[BaseModel], prefix: str) -> dict[str, str]:
-    """Each variable with its default, as it would be written."""
+    """Return each variable with its default, as a page writes it."""
     found: dict[str, str] = {}
     for name, field in kind.model_fields.items():
         if isinstance(field.default, StreamSettings):
@@ -51,7 +49,7 @@ def test_operations_lists_every_setting_with_its_default() -> None:
     for variables, defaults, *_ in rows(OPERATIONS, _VARIABLE):
         values = codes(defaults) or [defaults]
         told |= dict(zip(codes(variables), values, strict=True))
-    kinds = (SessionsSettings, ArtifactsSettings, VectorsSettings)
+    kinds = [worker.settings for worker in installed_workers()]
     assert told == {name: default for kind in kinds for name, default in settings_of(kind, PREFIX).items()}
 
 

@@ -1,4 +1,4 @@
-"""What plays the pages notices when a page is wrong."""
+"""The player of pages detects wrong pages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One request of an agent, without any retry: who said that it is ready answers."""
+"""One request of an agent, without a retry, because a fleet that reports ready has to answer."""
 
 from base64 import b64decode, b64encode
 from typing import Any, cast
@@ -32,7 +32,7 @@ async def append_event(url: str, session: str, number: int) -> None:
 
 
 async def remember(url: str, key: str, value: object) -> int:
-    """The version that it has."""
+    """Put a memory and return its version."""
     answer = await ask(url, "put", {"namespace": "user:alice", "key": key, "value": value}, "memory")
     return int(answer["version"])
 
@@ -42,7 +42,7 @@ async def remembered(url: str, key: str) -> Any:
 
 
 async def save(url: str, name: str, data: bytes) -> int:
-    """The version that it has."""
+    """Save a file and return its version."""
     body = {"session_id": "s1", "name": name, "data_base64": b64encode(data).decode()}
     return int((await ask(url, "save", body, "artifacts"))["version"])
 
@@ -53,7 +53,7 @@ async def saved(url: str, name: str) -> bytes:
 
 
 async def recall(url: str, query: str, **fields: Any) -> dict[str, Any]:
-    """The whole answer; with `wait_ms` far below what an answer is waited for."""
+    """Recall and return the whole answer; `wait_ms` must be far below the time limit of the request."""
     return await ask(url, "recall", {"query": query, "namespace_prefix": "user:alice", **fields}, "vectors")
 
 

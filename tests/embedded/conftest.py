@@ -1,4 +1,4 @@
-"""Starts `hivemem up` for a test and sees to it that none outlives the test."""
+"""A fixture that starts `hivemem up` for a test and ends it with the test."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

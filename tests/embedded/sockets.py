@@ -1,4 +1,4 @@
-"""Which addresses a process listens on, as the kernel says."""
+"""The addresses on which a process listens, as the kernel lists them."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,7 +7,7 @@ _LISTENING = "0A"
 
 
 def listening_addresses(pid: int) -> set[str]:
-    """The hexadecimal addresses of all its listening sockets, of both versions of the protocol."""
+    """Return the hexadecimal addresses of all its listening sockets, for IPv4 and IPv6."""
     inodes: set[str] = set()
     for descriptor in (Path("/proc") / str(pid) / "fd").iterdir():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A disk that is full under the fleet's nats-server: it shows within seconds, and heals once there is room again."""
+"""A full disk under the fleet's nats-server shows within seconds, and service resumes once there is room again."""
 
 import time
 from pathlib import Path
@@ -31,7 +31,7 @@ def fill(place: Path) -> Path:
 
 
 async def announced(url: str, last: int) -> list[int]:
-    """The events of the session that the feed tells, through a number."""
+    """Follow the feed through version `last` and return the versions of the session's events."""
     client = await connect(url, "tests")
     told: list[int] = []
     try:

@@ -1,4 +1,4 @@
-"""What was acknowledged is there after every restart, and the fleet goes on when its nats-server dies alone."""
+"""Acknowledged data survives every restart, and the fleet recovers when its nats-server dies alone."""
 
 import http.client
 import os
@@ -61,7 +61,7 @@ async def test_its_nats_server_is_started_again(start_up: StartUp) -> None:
 
 
 def kill_server(up: Up) -> None:
-    """And wait until there is another one."""
+    """Kill the nats-server and wait until there is another one."""
     killed = up.nats_pid()
     os.kill(killed, signal.SIGKILL)
     eventually(lambda: up.nats_pid() not in (0, killed), "another server")

@@ -1,4 +1,4 @@
-"""What was written is found again by its meaning: soon, after every restart, and whatever becomes of the engine."""
+"""Recall finds memories by meaning soon after each write, after every restart, and after failures of the engine."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ QUESTION = "where does she like to sit"
 
 
 async def is_found(up: Up, key: str, *, version: int = 1) -> None:
-    """As the best of an answer that lacks nothing."""
+    """Wait until the memory is the best hit of a complete answer."""
     answer: dict[str, Any] = {}
 
     async def found() -> bool:
@@ -79,7 +79,7 @@ async def test_kill_9_takes_the_engine_along_and_nothing_is_missing_afterwards(s
             await is_found(up, "seat", version=version)
         engine = engine_of(up)
         version = await remember(up.nats, "seat", f"{SEAT} This was said {version + 1} times.")
-        up.kill()  # before, while or after it is indexed
+        up.kill()  # before, during or after indexing
         await eventually(partial(is_gone, engine), "the engine is gone")
     await is_found(start_up().ready(), "seat", version=version)
 

@@ -1,4 +1,4 @@
-"""What `hivemem up` cannot do it says in one clear line, ends with a failure, and leaves nothing running."""
+"""`hivemem up` reports each obstacle in one clear line, exits with a failure, and leaves nothing running."""
 
 import socket
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def taken_port() -> Iterator[int]:
 
 
 def refusal(up: Up) -> str:
-    """The one line that it says before it ends."""
+    """Return the one line that it prints before it ends."""
     assert up.wait() == 1
     assert up.stdout == ""
     lines = up.stderr.splitlines()
@@ -80,6 +80,11 @@ def test_a_store_that_is_none(start_up: StartUp, tmp_path: Path, file: str) -> N
     assert "not a database" in refusal(up)
     pid_file = data / "nats" / "pid"
     assert not pid_file.exists() or not lives(up.nats_pid())
+
+
+def test_a_misspelt_setting(start_up: StartUp) -> None:
+    said = refusal(start_up(settings={"HIVEMEM_STOER": "mongo"}))
+    assert said == "hivemem up: HIVEMEM_STOER: there is no such setting; the nearest name is HIVEMEM_STORE"
 
 
 def test_an_unknown_log_level(start_up: StartUp) -> None:

@@ -1,4 +1,4 @@
-"""The workers of one fleet follow one another's changes."""
+"""The workers of one fleet react to one another's changes."""
 
 from hivemem_testing.waiting import eventually
 

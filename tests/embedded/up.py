@@ -1,4 +1,4 @@
-"""`hivemem up` as its user starts it: the installed command, in a process of its own."""
+"""`hivemem up` as a user starts it: the installed command, in a process of its own."""
 
 import os
 import re
@@ -14,14 +14,14 @@ from typing import Final
 from hivemem_testing.spawning import LAUNCHER
 
 COMMAND: Final = Path(sys.executable).with_name("hivemem")
-READY_SECONDS: Final = 15.0
-EXIT_SECONDS: Final = 15.0
+READY_SECONDS: Final = 60.0
+EXIT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.01
 _READY: Final = re.compile(r"ready nats=(nats://127\.0\.0\.1:\d+) http=(http://127\.0\.0\.1:\d+) data=(.+)\n")
 
 
 class Up:
-    """Output goes to files, so that a test reads what a person would have seen, whenever it wants."""
+    """Its output goes to files, so that a test can read at any time what a person would have seen."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Up:
         http_port: int = 0,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`settings` are variables of its environment, which has no other ones of Hivemem."""
+        """Prepare the command. `settings` are its only variables of Hivemem in the environment."""
         directory.mkdir(parents=True, exist_ok=True)
         self.data = data
         self._stdout = directory / "stdout"
@@ -61,7 +61,7 @@ class Up:
         return self._stderr.read_text()
 
     def ready(self) -> "Up":
-        """Wait for the ready line; from here on `nats` and `http` are known."""
+        """Wait for the ready line, after which `nats` and `http` are known."""
         eventually(lambda: "\n" in self.stdout or self.process.poll() is not None, "a first line", READY_SECONDS)
         found = _READY.fullmatch(self.stdout)
         assert found is not None, f"no ready line but {self.stdout!r}, and on stderr {self.stderr}"
@@ -82,7 +82,7 @@ class Up:
             self.process.wait()
 
     def nats_pid(self) -> int:
-        """0 while it is not written."""
+        """Return the process id of the nats-server, or 0 before it is written."""
         return int((self.data / "nats" / "pid").read_text() or 0)
 
 
@@ -91,10 +91,16 @@ def port_of(url: str) -> int:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits to be collected does not."""
+    """Return whether a process runs; a zombie does not."""
     with suppress(OSError):
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used since it began."""
+    user, system = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = EXIT_SECONDS) -> None:

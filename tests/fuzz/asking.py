@@ -1,4 +1,4 @@
-"""Many requests side by side on one connection, each as the bytes that it is told."""
+"""Many concurrent requests on one connection, each sent as exact bytes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -12,14 +12,14 @@ from .cases import Case
 
 READ_BYTES: Final = 1_048_576
 ANSWER_SECONDS: Final = 60.0
-"""Far more than any answer takes, so that only a lost one is late."""
+"""Longer than any answer takes, so that an answer that exceeds it is lost."""
 
 UNDER_WAY: Final = 256
 INBOX: Final = b"_INBOX.fuzz."
 
 
 class Asking:
-    """One connection. The server ends it at anything that is no frame, and whoever waits hears of that."""
+    """One connection. The server closes it at any invalid frame, which fails all waiting requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -38,7 +38,7 @@ class Asking:
             head = b"PUB %b %b%b %d\r\n" % (case.subject, INBOX, name, size)
         self._writer.write(b"".join((head, case.headers, case.body, b"\r\n")))
         try:
-            with suppress(ConnectionResetError):  # whoever reads knows why
+            with suppress(ConnectionResetError):  # the reader reports the reason
                 await self._writer.drain()
             return await asyncio.wait_for(answer, ANSWER_SECONDS)
         except TimeoutError:
@@ -47,7 +47,7 @@ class Asking:
             del self._waiting[name]
 
     async def ask_all(self, cases: Iterable[Case]) -> AsyncIterator[tuple[Case, Delivered | None]]:
-        """Each case with its answer, in the order of the answers."""
+        """Yield each case with its answer, in the order of the answers."""
         under_way: set[asyncio.Task[tuple[Case, Delivered | None]]] = set()
 
         async def one(case: Case) -> tuple[Case, Delivered | None]:

@@ -14,7 +14,7 @@ Json = Any
 Schema = Mapping[str, Any]
 
 DESTRUCTIVE: Final = frozenset(("delete", "terminate", "archive", "set_status", "erase", "abort"))
-"""They get names of their own, so that the other operations find what they ask for."""
+"""These operations use names of their own, so that the others find their objects."""
 
 IDS: Final = tuple(f"s{number}" for number in range(24))
 NAMESPACES: Final = ("user:ann", "user:ann:notes", "app:crm", "project:p1:a", "session:s1", "temp:x", "user:ünï")
@@ -73,7 +73,7 @@ DEPTH: Final = 3
 
 @dataclass
 class Known:
-    """What the fleet has said of itself before the cases begin: names that no generator could guess."""
+    """Values that the fleet answers before the cases begin, such as ids, which no generator could guess."""
 
     cursors: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     upload_ids: list[str] = field(default_factory=lambda: ["none"])
@@ -139,7 +139,7 @@ class Bodies:
 
 
 def plain(schema: Schema, name: str, random: Random, depth: int) -> Json:
-    """A number within its limits, a truth, null; any JSON where no type is stated."""
+    """Return a number within its limits, a boolean or null, or any JSON if no type is stated."""
     match schema.get("type"):
         case "boolean":
             return random.random() < 0.5
@@ -155,7 +155,7 @@ def plain(schema: Schema, name: str, random: Random, depth: int) -> Json:
 
 
 def anything(random: Random, depth: int = 0) -> Json:
-    """Any JSON, small."""
+    """Return any JSON value, of a small size."""
     kind = random.randrange(5 if depth >= DEPTH else 7)
     if kind == 5:
         return [anything(random, depth + 1) for _ in range(random.randrange(4))]

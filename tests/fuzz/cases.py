@@ -1,4 +1,4 @@
-"""Case `number` of a seed: the same bytes each time, but for the cursors and ids that the fleet itself gave."""
+"""Case `number` of a seed has the same bytes each time, except for cursors and ids from the fleet."""
 
 import json
 from collections.abc import Callable
@@ -22,13 +22,13 @@ TENANT: Final = "fuzz"
 AGENT: Final = "bot"
 OPERATIONS: Final = tuple(operation for service in SERVICES for operation in service)
 FREE: Final = ("value", "patch", "metadata", "content", "state_delta", "initial_state", "text", "data_base64", "a")
-"""Fields that hold whatever an agent likes."""
+"""Fields that accept any JSON value of an agent."""
 
 GUARDED: Final = 300
 HUGE_BYTES: Final = (999_999, 1_000_000, 1_000_001, 4_000_000, 8_000_000)
 ASKING_OTHERS: Final = "vectors"
-"""The service whose operations ask another worker, and are Unavailable where that does not answer in time. Nothing else
-here is broken or away, and fewer requests are under way than one tenant may have."""
+"""The one service that may answer Unavailable, since its operations ask another worker that may be too slow. No server
+is away here, and fewer requests are under way than one tenant may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Case:
 
     @property
     def codes(self) -> frozenset[int]:
-        """What may be answered besides success."""
+        """Return the error codes that the answer may have besides success."""
         if self.operation is None:
-            # A chunk is Unavailable while one before it has not come.
+            # A chunk is Unavailable while an earlier one is missing.
             return frozenset(error.code for error in ALL_ERRORS if error not in (Internal, Overloaded))
         errors = (*(WRITE_ERRORS if self.operation.writes else COMMON_ERRORS), *self.operation.errors)
         passing = (Overloaded,) if self.operation.service == ASKING_OTHERS else (Overloaded, Unavailable)
@@ -63,7 +63,7 @@ class Case:
 
 
 class Cases:
-    """All kinds of cases for all operations, by turns, so that each operation has its share of any number."""
+    """Cases of all kinds for all operations in turn, so that any number of cases covers each operation."""
 
     def __init__(self, seed: int, known: Known) -> None:
         self._seed = seed
@@ -155,7 +155,7 @@ class Cases:
         return Case(number, "subject", case.operation, b".".join(tokens), b"", case.body)
 
     def _guard(self, number: int, random: Random) -> Case:
-        """A session with a machine of its own, or an event for an earlier one."""
+        """Return a session with a machine of its own, or an event for an earlier one."""
         session = f"g{random.randrange(GUARDED)}"
         if random.random() < 0.4:
             body = {"session_id": session, "app_name": "crm", "user_id": "ann", "initial_state": state_to_guard(random)}
@@ -164,7 +164,7 @@ class Cases:
         return request(number, "guard", APPEND, dumped({"session_id": session, "event": event}))
 
     def _heavy(self, number: int, random: Random) -> Case:
-        """Large values that are right, now and then a body far over the limit."""
+        """Return a large valid body, or now and then one far over the limit."""
         if random.random() < 0.1:
             return self._request(number, "huge", huge_bytes(random.choice(HUGE_BYTES), random))
         body = self.valid_body(number, random)
@@ -180,5 +180,5 @@ def request(number: int, kind: str, operation: AnyOperation, body: bytes, header
 
 
 def dumped(body: object) -> bytes:
-    """JSON as a careless client writes it: with NaN, and with halves of surrogate pairs as they are."""
+    """Return JSON as a careless client writes it: with NaN, and with lone surrogates."""
     return json.dumps(body, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""The seed of a run: shown with every test that failed, and given to have the same cases again."""
+"""The seed of a run is shown with every failed test; `HIVEMEM_TEST_SEED` repeats its cases."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Forged cursors: real ones with other parts, and plain texts."""
+"""Forged cursors: real ones with modified parts, and plain texts."""
 
 import base64
 import binascii
@@ -27,6 +27,6 @@ def forged(cursor: str, random: Random) -> Any:
     if kind == 2:
         del changed[place]
     else:
-        # The name and the mark of a list stand first; behind them lies what the server believes most.
+        # A cursor begins with the name and the mark of its list; the server trusts the part after them most.
         changed[max(place, min(2, len(changed) - 1))] = odd_value(random)
     return base64.urlsafe_b64encode(json.dumps(changed).encode()).rstrip(b"=").decode()

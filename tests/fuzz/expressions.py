@@ -1,4 +1,4 @@
-"""Random guards of state machines: sound ones, broken ones, and such as would explode without a budget."""
+"""Random guards of state machines: valid ones, broken ones, and ones that would run for ages without a budget."""
 
 from random import Random
 from typing import Any, Final
@@ -72,7 +72,7 @@ def _term(random: Random, depth: int) -> str:
 
 
 def guarded_machine(random: Random) -> dict[str, Any]:
-    """Each event leads from each state to the other one, where its guard lets it."""
+    """Return a machine whose events lead from each state to the other one if the guard allows it."""
     guards = [
         {"from": source, "event": event, "to": "ab".replace(source, ""), "when": expression(random)}
         for source in "ab"
@@ -82,6 +82,6 @@ def guarded_machine(random: Random) -> dict[str, Any]:
 
 
 def state_to_guard(random: Random) -> dict[str, Any]:
-    """What the operands above name, at times so large that careless guards explode."""
+    """Return the values that the operands name, sometimes so large that careless guards explode."""
     state = {"l": list(range(random.choice(LISTS))), "s": "a" * random.choice(TEXTS), "n": random.choice((0, 5, -7))}
     return state | {"x": random.choice((None, {"a": {"a": [0]}}, "\0", [["a"]], 1e308)), "user:name": "ann"}

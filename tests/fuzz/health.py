@@ -1,4 +1,4 @@
-"""Whether a fleet is as well as before: ready, at rest, nothing given up, its memory within a bound."""
+"""Checks that a fleet is healthy: ready, idle, no command given up, and memory within a bound."""
 
 import json
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from ..chaos.fleet import Fleet, status, works
 from ..chaos.strikes.processes import ended_by_itself
 
 MEMORY_BYTES: Final = 1_500 * 1_048_576
-"""The most that one process may have held at any time, all workers and their data's caches together."""
+"""The maximum memory of one process at any time, including all workers and the caches of their data."""
 
 _REST: Final = ("lag", "failing", "queued", "under_way")
-"""Figures of a status that are 0 in an idle worker."""
+"""Numbers in a status that are 0 in an idle worker."""
 
 
 async def at_rest(fleet: Fleet) -> None:
@@ -32,7 +32,7 @@ def unrest(health: Any) -> Iterator[int]:
 
 
 def figures(health: Any, name: str) -> Iterator[int]:
-    """Yield the numbers of that name anywhere in a status, alone or in an object."""
+    """Yield all numbers of that name in a status, alone or in an object."""
     if not isinstance(health, dict):
         return
     for field, value in cast("dict[str, Any]", health).items():
@@ -45,7 +45,7 @@ def figures(health: Any, name: str) -> Iterator[int]:
 
 
 def most_memory(worker: ProcessServer) -> int:
-    """The most bytes that its process has held at once."""
+    """Return the peak memory of its process, in bytes."""
     lines = Path(f"/proc/{worker.pid}/status").read_text().splitlines()
     (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
     return int(peak) * 1_024

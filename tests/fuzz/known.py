@@ -1,4 +1,4 @@
-"""What the fleet is filled with before the cases begin, and what it says of itself then."""
+"""Fills the fleet before the cases begin, and collects the ids and cursors that it answers."""
 
 import asyncio
 from random import Random
@@ -65,7 +65,7 @@ class Filling:
                 self.known.upload_ids.append(upload["upload_id"])
 
     async def _collect_cursors(self, operation: AnyOperation) -> None:
-        """Ask for pages of one item. An operation that never has a second page takes a made-up cursor."""
+        """Request pages of one item. An operation without a second page gets a made-up cursor."""
         bodies, random = Bodies(operation, Known()), Random(f"{self._seed} {operation.full_name}")
         found: list[str] = []
         for _ in range(PAGES):

@@ -1,4 +1,4 @@
-"""How many cases there are, and how they are shared out: few where one costs milliseconds, most where it costs none."""
+"""The number of cases per test: few for slow tests over the bus, most for fast ones in this process."""
 
 import os
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 CASES: Final = int(os.environ.get("HIVEMEM_TEST_FUZZ_CASES", "100000"))
 SQLITE_SHARE: Final = 0.38
 MONGO_SHARE: Final = 0.04
-"""These two go over the bus."""
+"""The shares of the two tests that use the bus."""
 
 CODEC_SHARE: Final = (1 - SQLITE_SHARE - MONGO_SHARE) / 8
-"""Of each of the tests that stay in this process."""
+"""The share of each test that stays in this process."""

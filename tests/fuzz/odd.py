@@ -1,4 +1,4 @@
-"""What no sane program sends: values, bodies and header blocks, by mutation of sane ones."""
+"""Values, bodies and header blocks that no correct program sends, made by mutation of valid ones."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ TOKENS: Final = (
     *(b"\xff", b"%", b"%zz", b"%41", b"%C3", b"%ED%A0%80", b"a%", b"\0", b"a\x0bb"),
     *(b"x" * 900, b"x" * 2_100, b"x" * 3_400),
 )
-"""Tenants and agents of a subject; some are too long for an answer."""
+"""Tokens for the tenant and the agent of a subject; some are too long for an answer."""
 
 
 def nested(depth: int, opening: str = "[", closing: str = "]") -> str:
@@ -65,14 +65,14 @@ def odd_value(random: Random) -> Json:
 
 
 def _names(value: Json) -> list[Any]:
-    """By which the items of an array or an object are found; none of anything else."""
+    """Return the names or numbers of the items of an object or an array; other values have none."""
     if isinstance(value, dict):
         return list(cast("dict[str, Json]", value))
     return list(range(len(cast("Sequence[Json]", value)))) if isinstance(value, list) else []
 
 
 def places(value: Json, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Every item of a body, as its container and its name or number in there."""
+    """Return every item of a body, as its container and its name or number in it."""
     for name in _names(value):
         found.append((value, name))
         places(value[name], found)
@@ -80,20 +80,20 @@ def places(value: Json, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def boundary(schema: Mapping[str, Any], name: object, random: Random) -> Json:
-    """A number or a text at a limit that the schema states for a field of its own, or just past it."""
+    """Return a number or a text at a limit of the schema, or just past it."""
     stated = schema.get("properties", {}).get(name, {})
     for branch in (stated, *stated.get("anyOf", ())):
         for limit, item in (("maximum", None), ("minimum", None), ("maxLength", "x"), ("maxItems", [0])):
             if limit in branch and random.random() < 0.7:
                 edge = min(branch[limit], 1_500_000) if item else branch[limit]
-                # A wait at its limit would be minutes long, and right.
+                # A valid wait at its limit would take minutes.
                 size = edge + (1 if name == "wait_ms" else random.choice((-1, 0, 1)))
                 return item * size if item else size
     return odd_value(random)
 
 
 def mutated(body: dict[str, Json], schema: Mapping[str, Any], random: Random) -> dict[str, Json]:
-    """The body, which is changed in place, with something wrong in it, or odd but right."""
+    """Change the body in place so that it is wrong, or odd but valid, and return it."""
     found = places(body, [])
     kind = random.randrange(7)
     if kind == 0 or not found:
@@ -152,12 +152,12 @@ RAW: Final[Sequence[Callable[[bytes, Random], bytes]]] = (
 
 
 def odd_bytes(data: bytes, random: Random) -> bytes:
-    """A body that is mostly no JSON any more."""
+    """Return a body that is mostly no JSON any more."""
     return random.choice(RAW)(data, random)
 
 
 def huge_bytes(size: int, random: Random) -> bytes:
-    """A body of `size` bytes, JSON or nearly."""
+    """Return a body of `size` bytes that is JSON or nearly so."""
     start, item, end = random.choice((('{"', "k", '":1}'), ('{"value":"', "x", '"}'), ("[", "0,", "0]"), ("", "[", "")))
     return (start + item * (size // len(item))).encode()[: size - len(end)] + end.encode()
 
@@ -193,7 +193,7 @@ VALUES: Final = (
 
 
 def odd_headers(random: Random) -> bytes:
-    """A header block, mostly readable, of odd lines; the server takes any bytes."""
+    """Return a header block of odd lines, mostly readable; the server accepts any bytes."""
     if random.random() < 0.2:
         return random.choice(HEADER_BLOCKS)
     lines = [random.choice(NAMES) + b": " + random.choice(VALUES) for _ in range(random.choice((1, 1, 2, 5, 50)))]

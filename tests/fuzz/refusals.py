@@ -1,4 +1,4 @@
-"""Readers of foreign bytes: each returns, or refuses with an error that names a field and can be sent."""
+"""A reader of foreign bytes returns a value, or raises an error that names a field and can be sent."""
 
 from collections.abc import Callable
 from typing import ParamSpec
@@ -6,13 +6,13 @@ from typing import ParamSpec
 import orjson
 
 from hivemem_contracts.errors import HiveError, InvalidRequest, TooLarge
-from hivemem_runtime.bus.replies import ERROR_BYTES, error_body, error_headers
+from hivemem_runtime.bus.requests.replies import ERROR_BYTES, error_body, error_headers
 
 P = ParamSpec("P")
 
 
 def refused(read: Callable[P, object], *args: P.args, **fields: P.kwargs) -> HiveError | None:
-    """The refusal that reading ends with, None without one. Any other error is the reader's fault."""
+    """Return the reader's refusal, or None. Any other error is a fault of the reader."""
     try:
         read(*args, **fields)
     except (InvalidRequest, TooLarge) as refusal:

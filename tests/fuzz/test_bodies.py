@@ -1,4 +1,4 @@
-"""Bodies and guards, in this process: a body is taken for what it says, or refused by its field."""
+"""In this process, any body is either parsed to its meaning or refused with the name of its field."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from hivemem_contracts.error_values import field_path
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.limits import EXPRESSION_BYTES, EXPRESSION_STEPS
 from hivemem_contracts.model import decode_body
-from hivemem_contracts.showing import field_path
 from hivemem_runtime.expressions.budget import BudgetExceeded, EvaluationFailed, Meter
 from hivemem_runtime.expressions.evaluation import Expression
 from hivemem_runtime.service import body_digest
@@ -37,7 +37,7 @@ def body(cases: Cases, number: int, random: Random) -> bytes:
 
 
 def test_any_body_is_a_request_or_refused_by_its_field(seed: int) -> None:
-    """One that is taken is the same request when it is written and read again."""
+    """An accepted body is the same request when it is written and read again."""
     cases, taken = Cases(seed, KNOWN), 0
     for number in range(2 * COUNT):
         model, data = cases.operation(number).request, body(cases, number, Random(seed << 32 | number))
@@ -56,7 +56,7 @@ def test_any_body_is_a_request_or_refused_by_its_field(seed: int) -> None:
 
 
 def names_a_field(error: HiveError, model: type[BaseModel], data: bytes) -> bool:
-    """Whether the field was sent or is declared. Where the body is no object, it is the body."""
+    """Return whether the field was sent or is declared. If the body is no object, the field is `body`."""
     try:
         sent: Any = from_json(data)
     except ValueError:
@@ -68,7 +68,7 @@ def names_a_field(error: HiveError, model: type[BaseModel], data: bytes) -> bool
 
 
 def test_the_generated_bodies_of_every_operation_are_mostly_valid(seed: int) -> None:
-    """So that whatever is declared next is reached, and not only its refusals."""
+    """This covers new operations, beyond their refusals, as soon as they are declared."""
     cases = Cases(seed, KNOWN)
     for start, operation in enumerate(OPERATIONS):
         numbers = range(start, start + 50 * len(OPERATIONS), len(OPERATIONS))
@@ -78,7 +78,7 @@ def test_the_generated_bodies_of_every_operation_are_mostly_valid(seed: int) -> 
 
 
 def test_any_guard_ends_within_its_budget(seed: int) -> None:
-    """What a guard may cost is counted, not timed, so the same guard costs the same on every machine."""
+    """The cost of a guard is counted, not timed, so the same guard costs the same on every machine."""
     random, ended = Random(seed), Counter[str]()
     for _ in range(COUNT // 4):
         text = expression(random)

@@ -1,4 +1,4 @@
-"""Any message to any operation: success or a coded error in time, and the fleet stays healthy."""
+"""Any message to any operation gets success or a coded error in time, and the fleet stays healthy."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from .verdict import outcome
 
 FAULTS_SHOWN = 20
 EACH = 100
-"""With this many cases for each operation, each succeeds at least once."""
+"""With this many cases per operation, each operation succeeds at least once."""
 
 WORKERS: Sequence[Command] = [worker_command(f"hivemem_{service.name}") for service in SERVICES]
 
@@ -59,7 +59,7 @@ async def test_any_message_is_answered_and_leaves_the_fleet_as_well_as_before(
 
 
 async def answers(fleet: Fleet, cases: Cases, count: int) -> tuple[Counter[tuple[str, int]], list[str]]:
-    """How often each operation answered each code, 0 for success; and which answers should not have been."""
+    """Return how often each operation answered each code, 0 for success, and the invalid answers."""
     outcomes, faults = Counter[tuple[str, int]](), list[str]()
     async with asking(fleet.nats_url) as line:
         async for case, answer in line.ask_all(cases[number] for number in range(count)):
@@ -72,7 +72,7 @@ async def answers(fleet: Fleet, cases: Cases, count: int) -> tuple[Counter[tuple
 
 
 async def dead_codes(client: Client) -> Counter[str]:
-    """The codes of all dead letters."""
+    """Return the codes of all dead letters."""
     codes = Counter[str]()
     state = (await ask(client, f"STREAM.INFO.{DEAD}"))["state"]
     for sequence in range(state["first_seq"], state["last_seq"] + 1):

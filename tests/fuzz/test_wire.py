@@ -1,4 +1,4 @@
-"""Header blocks, frames, subjects and cursors, in this process: each reader takes any bytes, or refuses them."""
+"""In this process, each reader of header blocks, frames, subjects and cursors accepts or refuses any bytes."""
 
 from collections.abc import Callable
 from random import Random
@@ -81,7 +81,7 @@ def test_any_subject_is_read_or_refused(seed: int) -> None:
     random = Random(seed)
     for _ in range(COUNT):
         some = [random.choice(TOKENS).replace(".", "") for _ in range(9)]
-        # The subscriptions of chunks see to the number of tokens.
+        # The subscriptions of chunks guarantee the number of tokens.
         refused(parse_upload_subject, ".".join(some[:8]))
         refused(parse_content_subject, ".".join(some))
         refused(parse_change_subject, ".".join(("hive", "chg", *some[: random.randrange(9)])))

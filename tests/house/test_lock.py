@@ -1,4 +1,4 @@
-"""The lock files name a version for all that is declared, and nothing of the machine that wrote them."""
+"""The lock files name a version for every declared dependency, and nothing of the machine that wrote them."""
 
 import re
 import tomllib
@@ -11,14 +11,14 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = [
     *ROOT.glob("contracts/pyproject.toml"),
-    *ROOT.glob("s*/*/pyproject.toml"),
+    *ROOT.glob("[as]*/*/pyproject.toml"),
     *ROOT.glob("tests/*/pyproject.toml"),
 ]
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+)")
 
 
 def pins(lock: str) -> dict[str, set[str]]:
-    """The versions of each package; there is more than one where they differ by Python."""
+    """Return the versions of each package; there are several if they differ by Python."""
     found: dict[str, set[str]] = {}
     for line in (ROOT / lock).read_text(encoding="utf-8").splitlines():
         if match := PIN.match(line):

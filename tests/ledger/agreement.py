@@ -1,4 +1,4 @@
-"""Everything that a ledger answers, compared with what the model answers."""
+"""Compares all answers of a ledger with the answers of the model."""
 
 import random
 from collections.abc import Sequence

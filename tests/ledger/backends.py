@@ -1,6 +1,6 @@
-"""What the suite asks of a backend, and how each store gives it.
+"""The interface that the suite needs from a backend, and each store's implementation.
 
-The tests know only `Backend`. Where stores may differ, a capability says so with its reason.
+The tests know only `Backend`. Where stores may differ, a capability states it with its reason.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _KINDS = ("heads", "records", "cold")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a ledger is opened with. None leaves a setting as the adapter has it."""
+    """The settings of a ledger. None keeps the adapter's default."""
 
     entities: Sequence[AnyEntity] = ENTITIES
     clock: Callable[[], int] | None = None
@@ -48,33 +48,33 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     scan_words: tuple[str, ...]
-    """The words by which this store's plans say that they read what they do not need, or sort by hand."""
+    """The words in a query plan of this store for a scan or a sort."""
     fetch_words: tuple[str, ...]
-    """The words by which they say that they read the heads themselves and not an index alone."""
+    """The words in a query plan for reads of the heads themselves, beyond an index."""
 
 
 class Store(Protocol):
-    """One empty place to keep data in, thrown away after the test."""
+    """One empty place for data, deleted after the test."""
 
     capabilities: Capabilities
 
     def make(self, options: Options) -> Ledger: ...
     def become_newer(self) -> None:
-        """Mark the data as written by a release that does not exist yet."""
+        """Mark the data as written by a later release."""
         ...
 
     def kept(self, entity: AnyEntity) -> int:
-        """How many heads and records there are of a kind, in all."""
+        """Return the total number of heads and records of an entity."""
         ...
 
     async def forget_requests(self, ledger: Ledger, now: int) -> None:
-        """What happens by itself now and then: request ids past their time are forgotten."""
+        """Delete expired request ids, as happens regularly."""
         ...
 
 
 @dataclass(slots=True)
 class Backend:
-    """Opens any number of ledgers on one store: two at once are two processes that share it."""
+    """Opens any number of ledgers on one store: two at once act as two processes that share it."""
 
     store: Store
     clock: ManualClock = field(default_factory=ManualClock)
@@ -111,7 +111,7 @@ class Backend:
 
 
 async def within(waited: Awaitable[Any]) -> Any:
-    """Nothing here may hang: what does not answer is a failure of the test, not of the run."""
+    """Await with a time limit, so that a hang fails the test instead of the run."""
     async with asyncio.timeout(CLOSE_SECONDS):
         return await waited
 
@@ -160,7 +160,7 @@ class MongoStore:
         return sum(self.client[self.database][f"{entity.name}_{kind}"].count_documents({}) for kind in _KINDS)
 
     async def forget_requests(self, ledger: Ledger, now: int) -> None:
-        """The server does it by its own clock, once a minute; here by the clock of the test, on the same index."""
+        """Delete expired ids by the test's clock on the same index. The server uses its own clock, once a minute."""
         requests = self.client[self.database]["requests"]
         (expiring,) = [index for index in requests.index_information().values() if "expireAfterSeconds" in index]
         ((field, _),) = expiring["key"]

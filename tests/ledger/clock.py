@@ -1,4 +1,4 @@
-"""A clock that stands until it is told."""
+"""A clock that moves only when a test moves it."""
 
 import time
 
@@ -6,7 +6,7 @@ SECOND = 1_000_000
 
 
 class ManualClock:
-    """Starts now, because a store may compare with a clock of its own; may be set back, as real ones are."""
+    """A clock that starts now, because a store may compare with its own clock. It may be set back, as real ones are."""
 
     def __init__(self) -> None:
         self.now = time.time_ns() // 1000

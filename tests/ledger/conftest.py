@@ -17,7 +17,7 @@ from .clock import ManualClock
 
 @pytest.fixture(scope="session")
 def mongo_client(mongo_server: Server) -> Iterator[MongoClient[dict[str, Any]]]:
-    """Throws the tests' databases away, and pokes at what the ledger keeps."""
+    """A client that drops the tests' databases and inspects the stored data."""
     with MongoClient[dict[str, Any]](mongo_server.url) as client:
         yield client
 
@@ -56,7 +56,7 @@ async def backend(store: Store) -> AsyncIterator[Backend]:
 
 @pytest.fixture
 def clock(backend: Backend) -> ManualClock:
-    """The clock of every ledger that the test opens without another one."""
+    """The default clock of every ledger that the test opens."""
     return backend.clock
 
 

@@ -1,4 +1,4 @@
-"""The things that the suite keeps: small, but with every feature that an entity can declare."""
+"""The entities of the suite: small, but with every feature that an entity can declare."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ def _erased(stamp: Stamp) -> tuple[Announcement, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NoteHead:
-    """A sum over the note's records: `total` and `trail` are wrong as soon as one is lost, doubled or out of order."""
+    """A sum over the note's records: `total` and `trail` are wrong if one is lost, repeated or out of order."""
 
     text: str
     board: str | None
@@ -48,7 +48,7 @@ class NoteHead:
 
 @dataclass(frozen=True, slots=True)
 class NoteEdited:
-    """What is None stays as it was. A line written into the note has a position, a mere setting has none."""
+    """A change of a note; None leaves a field as it was. A line of the note has a position, other changes have none."""
 
     text: str | None = None
     board: str | None = None
@@ -141,7 +141,7 @@ COUNTER: Entity[CounterHead, CounterSet] = Entity(
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Head and record alike."""
+    """A value that is both head and record."""
 
     value: int
     board: str | None = None

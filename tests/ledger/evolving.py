@@ -1,4 +1,4 @@
-"""One entity in three releases: what the first one wrote, the later ones read, index anew and go on with."""
+"""One entity in three releases: later releases read, reindex and continue the data of the first one."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,4 +91,4 @@ SECOND_INDEXED_OTHERWISE: Entity[TaskHead, TaskRecord] = replace(
         Index("ids", (), None, covering=("weight", "state")),
     ),
 )
-"""The same data as SECOND. An index has another order under its old name, and two are new."""
+"""The data of SECOND with other indexes: one has another order under its old name, and two are new."""

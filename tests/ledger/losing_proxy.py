@@ -1,4 +1,4 @@
-"""A way to a MongoDB that loses what it is told to lose: the reply to a command, or the command itself."""
+"""A TCP proxy to MongoDB that loses chosen commands, or the replies to them."""
 
 import socket
 import threading
@@ -11,10 +11,10 @@ _BYTES = 65_536
 
 
 class LosingProxy:
-    """Hands bytes on both ways, in threads of its own, because a driver may block the event loop.
+    """Forwards bytes both ways, in threads of its own, because a driver may block the event loop.
 
-    A chunk from the driver that names the watched command is lost as often as asked for, or its reply is; the
-    connection ends then, as it does when a server or a cable goes.
+    A chunk from the driver that names the watched command is lost a given number of times, or its reply is; the
+    connection then ends, as it does when a server or a cable fails.
     """
 
     def __init__(self, url: str) -> None:
@@ -43,7 +43,7 @@ class LosingProxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        # The first thread makes the others, so there are no more once it has ended.
+        # The first thread starts the others, so no thread starts after it has ended.
         self._threads[0].join()
         for each in self._sockets:
             _end(each)
@@ -90,6 +90,6 @@ class LosingProxy:
 
 
 def _end(connection: socket.socket) -> None:
-    """Both directions, which wakes whoever waits for its bytes."""
+    """Close both directions, which wakes both threads."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

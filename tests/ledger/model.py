@@ -1,4 +1,4 @@
-"""A ledger in plain dictionaries: slow, whole and obviously right. What a real one answers is compared with it."""
+"""A ledger in plain dictionaries: slow, complete and obviously right. The suite compares real ledgers with it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, Index, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Committed, Covered, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Committed, Covered, Head, Outcome, Write, appends_and_answer
 
 Key = tuple[str, str, str]
 """Entity name, tenant, id."""
 
 Scope = tuple[str, ...]
-"""Tenant, "request" or "once", and the rest of what a repeated write is known by."""
+"""The identity of a repeated write: tenant, "request" or "once", and further parts."""
 
 
 def key_of(stamp: Stamp) -> Key:
@@ -36,7 +36,7 @@ class ModelKey:
     head: Any = None
     records: dict[int, ModelRecord] = field(default_factory=dict[int, ModelRecord])
     shares: bool = False
-    """True while records of before an erasure are still readable."""
+    """True while records from before an erasure are still readable."""
 
     @property
     def erased(self) -> bool:
@@ -69,22 +69,22 @@ class Model:
         return ModelHeads(self, tenant)
 
     def repeated(self, write: Write) -> tuple[Stamp | None, Any] | None:
-        """The first outcome of this write, if it was here before and is not erased."""
+        """Return the first outcome of this write if it is a repetition and was not erased."""
         known = self._known(write)
         return None if known is None else self._repeats.get(known)
 
     def is_spent(self, write: Write) -> bool:
-        """What it wrote was erased since."""
+        """Return whether the records of this request were erased."""
         return self._known(write) in self._spent
 
     def _known(self, write: Write) -> Scope | None:
         return next((scope for scope in _scopes(write) if scope in self._repeats or scope in self._spent), None)
 
     def apply(self, write: Write, committed: Sequence[Committed]) -> None:
-        """Take over what a ledger says that a write appended, if it is what the model would have appended."""
+        """Apply the outcome of a write if it equals the outcome in the model."""
         assert self.repeated(write) is None, f"applied twice: {write.cause}"
         assert not self.is_spent(write), f"applied though it was erased: {write.cause}"
-        decision = write.decide(self.heads(write.tenant), committed[0].stamp.at)
+        decision, _ = appends_and_answer(write.decide(self.heads(write.tenant), committed[0].stamp.at))
         assert len(decision) == len(committed)
         nth: Counter[Key] = Counter()
         for append, each in zip(decision, committed, strict=True):
@@ -129,7 +129,7 @@ class Model:
         self._spent.update(scope for scope in gone if scope[1] == "request")
 
     def share_less(self, key: Key, keep_through_position: int) -> None:
-        """Of an erased key only these records stay readable."""
+        """Keep only these records of an erased key readable."""
         kept = self.keys[key]
         kept.records = {
             version: record

@@ -1,4 +1,4 @@
-"""A random life of two ledgers on one store, followed by a model and by a bus that takes announcements."""
+"""A random history of two ledgers on one store, compared with a model and with a simulated bus."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ PAGE = 50
 
 @dataclass(slots=True)
 class Bus:
-    """Takes announcements of versions and drops twins. A gap, or a step back past a twin, is a failure."""
+    """Takes announcements of versions and drops duplicates. A gap, or a step back beyond a duplicate, is a failure."""
 
     heard: dict[Key, int] = field(default_factory=dict[Key, int])
 
@@ -35,7 +35,7 @@ class Bus:
 
 @dataclass(slots=True)
 class Process:
-    """One ledger, what it committed since the last look, and what its announcer still has to announce."""
+    """One ledger, its commits since the last check, and the pending announcements."""
 
     ledger: Ledger
     committed: list[Committed] = field(default_factory=list[Committed])
@@ -86,7 +86,7 @@ class RandomHistory:
         self.backend.clock.advance(self.draw.choice((-2 * SECOND, -1, 0, 1, 1000, SECOND, SECOND)))
 
     async def _write(self) -> None:
-        """One write alone: it does exactly what the model would do now."""
+        """Commit one write alone; its outcome must equal the model's."""
         write = self.source.next(self._versions())
         first = self.model.repeated(write)
         refusal: HiveError | None = None
@@ -105,11 +105,11 @@ class RandomHistory:
             return
         assert isinstance(result, Outcome), f"{write.cause}: {result!r}"
         assert (result.stamp is None) is (does_nothing or (first is not None and first[0] is None))
-        # A request that did nothing may be forgotten with its key, and then does nothing again.
+        # A request that appended nothing may be forgotten with its key, and then appends nothing again.
         assert result.stamp is None or result.duplicate is (first is not None), f"{write}: first {first}, now {result}"
 
     async def _burst(self) -> None:
-        """Many at once at both ledgers. What came first is read from what they say, and must explain all of it."""
+        """Commit many writes at once at both ledgers. Their outcomes give the order, which must explain all of them."""
         writes = [self.source.next(self._versions()) for _ in range(self.draw.randint(2, BURST))]
         await self._commit(writes)
 
@@ -117,7 +117,7 @@ class RandomHistory:
         return {key: kept.version for key, kept in self.model.keys.items()}
 
     async def _commit(self, writes: Sequence[Write]) -> list[Outcome | BaseException]:
-        # An erased key takes no write before its erasure is known as announced: in these tenants one may be refused.
+        # An erased key takes no write until its erasure is known as announced: here a write may be refused.
         waiting = {key[1] for key, kept in self.model.keys.items() if kept.erased and kept.entity.history}
         queued = [self._some_process().ledger.commit(write) for write in writes]
         results = await asyncio.gather(*queued, return_exceptions=True)
@@ -131,7 +131,7 @@ class RandomHistory:
         return results
 
     def _follow(self, writes: dict[str, Write]) -> dict[str, list[Committed]]:
-        """Bring the model up to date, in an order in which each write follows the versions that it saw."""
+        """Apply the commits to the model, in an order in which each write follows the versions that it saw."""
         groups: dict[str, list[Committed]] = {}
         for process in self.processes:
             for committed in process.committed:
@@ -145,7 +145,7 @@ class RandomHistory:
         return groups
 
     def _follows(self, group: Sequence[Committed]) -> bool:
-        """Whether these are, key by key, the versions that come next in the model."""
+        """Return whether these versions are, key by key, the next ones in the model."""
         last = {key_of(each.stamp): 0 for each in group}
         last |= {key: kept.version for key, kept in self.model.keys.items() if key in last}
         for each in group:
@@ -173,7 +173,7 @@ class RandomHistory:
             assert (result.stamp, result.record, result.head) == (group[0].stamp, group[0].record, group[0].head)
 
     async def _announce(self) -> None:
-        """What an announcer does right after a commit: first what somebody else left open, then the new version."""
+        """Announce as after a commit: first the versions that another process left, then the new version."""
         process = self._some_process()
         for committed in process.queue:
             if not committed.entity.history:
@@ -214,7 +214,7 @@ class RandomHistory:
         ledger.announced(due.entity, due.tenant, due.id, due.version)
 
     async def _sweep_all(self) -> None:
-        """As if every announcer had died: the marks alone say what is left."""
+        """Sweep as if every announcer had died: the marks alone tell which versions are due."""
         for process in self.processes:
             process.queue.clear()
 
@@ -267,7 +267,7 @@ class RandomHistory:
     def _follow_erasure(self, process: Process, key: Key, stamp: Stamp | None, keep: int) -> None:
         told, process.committed[:] = tuple(process.committed), []
         if stamp is None or self.model.keys[key].erased:
-            # A second erasure, or the first one repeated: nothing new is announced, less may be shared.
+            # A second erasure, or a repetition of the first: nothing new is announced, fewer records may be shared.
             assert self.model.keys[key].erased
             assert told == ()
             self.model.share_less(key, keep)

@@ -1,4 +1,4 @@
-"""Writes drawn at random over few keys, so that they meet often."""
+"""Random writes over few keys, so that they conflict often."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ class WriteSource:
     _recent: list[Write] = field(default_factory=list[Write])
 
     def next(self, versions: dict[tuple[str, str, str], int]) -> Write:
-        """A new write, or one of the last again as its client would send it; `versions` are those that clients know."""
+        """Draw a new write, or a retry of a recent one by its client; `versions` are the versions that clients know."""
         if self._recent and self.draw.random() < 0.2:
             self._made += 1
             return replace(self.draw.choice(self._recent), cause=f"again-{self._made}")

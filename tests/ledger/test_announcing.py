@@ -1,9 +1,10 @@
-"""Announcing: what is not known to be on the bus is due, and a mark is never lost, never taken back."""
+"""Versions that are not known to be on the bus are due, and an announced mark is never lost or moved back."""
 
 import asyncio
 from collections.abc import Sequence
 
-from hivemem_runtime.ledger.port import Committed, Due, FeedMark, Ledger
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Committed, Due, Ledger
 
 from .backends import Backend
 from .clock import SECOND, ManualClock
@@ -196,7 +197,7 @@ async def test_mark_of_an_unknown_key_harms_nobody(backend: Backend, ledger: Led
 
 
 async def test_marks_under_load_are_neither_lost_nor_ahead(backend: Backend, ledger: Ledger) -> None:
-    """Each process announces what it commits; in the end nothing is due, and no mark ever passed its version."""
+    """Each process announces its commits; at the end nothing is due, and no mark ever passed its version."""
     other = await backend.open()
     ahead: list[Committed] = []
 
@@ -220,7 +221,7 @@ async def test_marks_under_load_are_neither_lost_nor_ahead(backend: Backend, led
 
 
 async def test_what_was_announced_on_an_earlier_feed_stays_due(backend: Backend, ledger: Ledger) -> None:
-    """One worker has made the keys due again; another one has not heard of it, and ends before it does."""
+    """One worker has made the keys due again; another one does not know it yet, and finishes first."""
     other = await backend.open()
     await ledger.commit(edit("n"))
     ledger.note_feed(FeedMark("created", "1-a", 7, "note:t:n:1"))

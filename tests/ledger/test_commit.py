@@ -1,4 +1,4 @@
-"""Commit: what is acknowledged is durable, complete and in order; what is refused leaves nothing."""
+"""Acknowledged commits are durable, complete and in order; refused ones leave nothing."""
 
 import asyncio
 
@@ -231,7 +231,7 @@ async def test_caller_that_gives_up_harms_nobody(ledger: Ledger) -> None:
 
     outcome = await within(ledger.commit(count("c")))
 
-    # Whether a write counts that nobody waits for any more is open, but the others do.
+    # A write without a waiting caller may or may not be committed, but the others are.
     assert outcome.stamp
     assert 4 <= outcome.stamp.version <= 7
     assert outcome.head == CounterHead(outcome.stamp.version, "")

@@ -1,4 +1,4 @@
-"""Several writers on one store: no update is lost, and no decision ever rests on an old head."""
+"""With several writers on one store no update is lost, and no decision is based on an old head."""
 
 import asyncio
 
@@ -64,7 +64,7 @@ async def test_one_of_many_that_expect_the_same_version_wins(ledger: Ledger, oth
 
 
 async def test_expected_version_that_another_process_made_is_no_conflict(ledger: Ledger, other: Ledger) -> None:
-    """A cached head must not answer `conflict` to a caller who knows better."""
+    """A cached head must not cause a conflict for a caller that knows a newer version."""
     await ledger.commit(count("c"))
     for expected in range(1, 11):
         writer = (other, ledger)[expected % 2]
@@ -101,7 +101,7 @@ async def test_refusal_with_other_writes_in_the_batch_rests_on_the_newest_head(l
 
 
 def _guarded(target: str, guard: str) -> Write:
-    """Raise one counter only while another stands at zero."""
+    """Increment one counter only while another one is zero."""
 
     def decide(heads: Heads, now: int) -> Decision:
         if value_of(heads, guard):
@@ -133,7 +133,7 @@ async def test_absent_head_that_a_decision_reads_is_absent_when_it_commits(ledge
 
 @pytest.mark.parametrize("made", [True, False], ids=["that-are-there", "that-were-never-written"])
 async def test_decisions_that_read_each_others_keys_never_both_pass(ledger: Ledger, other: Ledger, made: bool) -> None:
-    """Two processes that each take one of two seats, on condition that the other one is free."""
+    """Two processes each take one of two seats, on condition that the other seat is free."""
     pairs = [(f"left-{number}", f"right-{number}") for number in range(40)]
     if made:
         await asyncio.gather(*[ledger.commit(count(id, 0)) for pair in pairs for id in pair])
@@ -168,7 +168,7 @@ async def test_transfers_between_many_keys_at_two_processes_keep_the_sum(ledger:
 
 
 async def test_crowd_at_two_processes_keeps_the_order_of_each_caller(ledger: Ledger, other: Ledger) -> None:
-    """Each caller queues its edits without waiting; they show up in its order, between those of others."""
+    """Each caller queues its edits without waiting; they appear in its order, mixed with edits of others."""
     queued = [
         each.commit(edit("n", f"{name}-{number}", add=1, told=Told(once=f"{name}-{number}")))
         for number in range(100)

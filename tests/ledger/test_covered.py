@@ -1,4 +1,4 @@
-"""Covered and count: what an index alone tells, and never by reading a head."""
+"""`covered` and `count` answer from an index alone, without reading a head."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from .waiting import announce_all
 from .writes import TENANT, Told, count, edit, write
 
 MANY = 12_000
-"""More than are counted in one go."""
+"""More heads than are counted in one go."""
 
 
 async def _covered(ledger: Ledger, index: str, *, limit: int = 1000, **asked: Any) -> list[Covered]:

@@ -1,4 +1,4 @@
-"""Duplicates: the same write again adds nothing and answers the first outcome."""
+"""A repeated write adds nothing and gets the first outcome."""
 
 import asyncio
 
@@ -79,7 +79,7 @@ async def test_retries_that_race_at_two_processes_are_applied_once(
 
 
 async def test_request_that_made_up_an_id_is_the_same_on_another_key(backend: Backend, ledger: Ledger) -> None:
-    """A create without an id makes a new one at each attempt, so the request id counts across keys."""
+    """A create without an id generates a new one per attempt, so the request id applies across keys."""
     other = await backend.open()
     first = await ledger.commit(count("made-up-1", told=Told(request_id="create")))
 
@@ -156,7 +156,7 @@ async def test_new_request_with_a_known_once_is_a_duplicate(ledger: Ledger) -> N
 
 
 async def test_duplicate_does_not_ask_the_decision_again(ledger: Ledger) -> None:
-    """A retry of a create must not hear that its id is taken."""
+    """A retry of a create must not learn that its id is taken."""
     told = Told(request_id="r")
     first = await ledger.commit(edit("n", "created", expect=0, told=told))
 
@@ -188,7 +188,7 @@ async def test_once_holds_where_the_first_record_is_of_another_key(ledger: Ledge
 
 
 async def test_request_that_found_nothing_to_do_stays_done(backend: Backend, ledger: Ledger) -> None:
-    """A delete of what is not there, delivered a second time, must not hit what was created meanwhile."""
+    """A repeated delete that first found nothing must not delete a key created meanwhile."""
     told = Told(request_id="delete")
     await ledger.commit(nothing("c", told=told))
     await ledger.commit(count("c", 5))

@@ -1,4 +1,4 @@
-"""Erase: nothing stays but a fence, and nothing comes back from below it."""
+"""An erasure leaves nothing but a fence, and nothing comes back below it."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from .writes import TENANT, Told, count, edit, write
 
 
 async def _erase(ledger: Ledger, id: str = "n", **asked: int) -> None:
-    """What was committed is announced before, the erasure itself is not."""
+    """Announce every commit, then erase the note without announcing the erasure."""
     await announce_all(ledger)
     await ledger.erase(NOTE, TENANT, id, actor="eve", cause="gdpr", **asked)
 
@@ -99,7 +99,7 @@ async def test_nothing_to_erase_answers_none(ledger: Ledger) -> None:
 
 
 async def test_repeated_erasure_answers_the_first_one(backend: Backend, ledger: Ledger, clock: ManualClock) -> None:
-    """Who never heard of its end asks again, and gets the same receipt."""
+    """A caller that missed the answer repeats the request and gets the same receipt."""
     told: list[Committed] = []
     await _lines(ledger, 3)
     await announce_all(ledger)
@@ -210,7 +210,7 @@ async def test_decision_sees_the_fence_of_an_erased_key(ledger: Ledger) -> None:
 
 
 async def test_heads_of_a_recreated_key_are_right_at_each_version(ledger: Ledger) -> None:
-    """Snapshots stand at every fourth version, wherever the fence is."""
+    """Every fourth version has a snapshot, wherever the fence is."""
     for before in (1, 2, 3, 4):
         id = f"n{before}"
         await _lines(ledger, before, id)
@@ -226,7 +226,7 @@ async def test_heads_of_a_recreated_key_are_right_at_each_version(ledger: Ledger
 
 
 async def test_recreated_key_does_not_hide_that_it_was_erased(backend: Backend, ledger: Ledger) -> None:
-    """Once there are newer records the erasure would never be announced by a sweep, so a write waits for it."""
+    """With newer records a sweep would never announce the erasure, so a write waits until it is announced."""
     other = await backend.open()
     await _lines(ledger, 3)
     await _erase(ledger)
@@ -301,7 +301,7 @@ async def test_erased_again_after_new_lines(ledger: Ledger) -> None:
 
 
 async def test_many_keys_are_erased_at_once_and_each_has_an_answer_of_its_own(ledger: Ledger) -> None:
-    """Of those that cannot be erased nothing is lost, and the others do not mind."""
+    """Keys that cannot be erased lose nothing, and do not disturb the others."""
     told: list[Committed] = []
     ids = [f"n{number}" for number in range(120)]
     for id in ids:
@@ -330,7 +330,7 @@ async def test_many_keys_are_erased_at_once_and_each_has_an_answer_of_its_own(le
 
 
 async def test_erasure_that_races_with_writes_takes_all_or_is_refused(backend: Backend, ledger: Ledger) -> None:
-    """Whatever the order, what is left stands above the fence and is whole."""
+    """In any order, the remaining records are above the fence and complete."""
     other = await backend.open()
     for round_ in range(6):
         id = f"n{round_}"

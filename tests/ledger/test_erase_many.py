@@ -1,4 +1,4 @@
-"""Erasing many keys at once: each by itself in what it answers."""
+"""Many keys are erased at once, each with an answer of its own."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ async def test_each_key_is_erased_and_told_once(ledger: Ledger) -> None:
 
 
 async def test_what_cannot_be_erased_does_not_keep_the_rest(ledger: Ledger) -> None:
-    """One is not announced, one was never there, one is erased already by somebody else, one is named twice."""
+    """One key is not announced, one never existed, one was erased by another worker, and one is named twice."""
     await asyncio.gather(*[ledger.commit(edit(id)) for id in ("a", "b", "gone", "late")])
     await announce_all(ledger)
     await ledger.erase(NOTE, TENANT, "gone", actor="bo", cause="before")

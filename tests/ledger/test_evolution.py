@@ -1,4 +1,4 @@
-"""Evolution: the data of an older release is read, found and continued; that of a newer one is left alone."""
+"""Data of an older release is read, found and continued; data of a newer one is left alone."""
 
 import asyncio
 

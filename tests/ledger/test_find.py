@@ -1,4 +1,4 @@
-"""Find: heads by a declared index, in its order, page by page; and never by a scan."""
+"""`find` returns heads by a declared index, in its order, page by page, and never by a scan."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ PLACES = (
     "\uffff",
     "\U0001f41d",
 )
-"""Ids as those are that stand for places in a tree: what is below `a` is one range of them, without `ab`."""
+"""Ids of places in a tree: the places below `a` are one range of ids, without `ab`."""
 TEXTS = ("", "a", "B", "b", "ab", "a b", "ä", "z", "~", "\uffff", "\U0001f41d", "10", "9")
 
 
@@ -151,7 +151,7 @@ async def test_what_is_below_a_place_is_one_range(ledger: Ledger) -> None:
 
 
 async def test_cursor_of_an_index_by_id_is_an_id(ledger: Ledger) -> None:
-    """A made-up one with an order in it, and one that was made for another index, are no places in it."""
+    """A made-up cursor with an order in it, and a cursor of another index, are invalid."""
     await asyncio.gather(*[ledger.commit(edit(f"n{number}", board="red", rank=number)) for number in range(4)])
     by_id = await ledger.find(NOTE, TENANT, "board_ids", equals={"board": "red"}, limit=2)
     by_rank = await ledger.find(NOTE, TENANT, "by_board", equals={"board": "red"}, limit=2)

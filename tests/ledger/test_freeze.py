@@ -1,4 +1,4 @@
-"""Freeze: records move to cold storage, and nobody notices."""
+"""Records move to cold storage without any visible change."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""History: records by version, by position and by tag, hot or cold, forwards and backwards."""
+"""Records are read by version, by position and by tag, hot or cold, forwards and backwards."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ TOPICS = ("x", "y")
 
 
 def _has_line(version: int) -> bool:
-    """Every third record is a mere setting and has no position."""
+    """Return whether a version is a line of the note; every third one is not, and has no position."""
     return version % 3 != 0
 
 
@@ -30,7 +30,7 @@ async def _write_all(ledger: Ledger) -> None:
 
 @pytest.fixture(params=[0, 9, 23], ids=lambda frozen: f"frozen-{frozen}")
 async def ledger(request: pytest.FixtureRequest, backend: Backend) -> Ledger:
-    """A note of 23 records of which none, some or all are cold; a second key beside it is never meant."""
+    """A note of 23 records of which none, some or all are cold, and a second key that no read returns."""
     ledger = await backend.open()
     await _write_all(ledger)
     await ledger.commit(edit("n2", "of another key", line=True, author="ada", topic="x"))

@@ -1,4 +1,4 @@
-"""One request id means one command: another one under the same id is refused, whatever it would have done."""
+"""One request id means one command: another command under the same id is always refused."""
 
 import asyncio
 

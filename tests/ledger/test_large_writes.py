@@ -1,4 +1,4 @@
-"""One write of many records, or of large ones: still one step."""
+"""One write of many or large records is one atomic step."""
 
 import random
 
@@ -32,7 +32,7 @@ async def test_write_of_as_many_items_as_a_request_holds(backend: Backend, ledge
 
 
 async def test_write_of_more_bytes_than_a_store_takes_in_one_message(ledger: Ledger) -> None:
-    """They pack to half of it at best: as records and as heads, more than 16 MiB together."""
+    """The records compress to half at best: as records and as heads they exceed 16 MiB together."""
     random_ = random.Random(7)
     large = {f"n{number}": random_.randbytes(STATE_BYTES // 4).hex() for number in range(80)}
 

@@ -1,4 +1,4 @@
-"""A full queue says so, and loses nothing of what it took."""
+"""A full queue refuses writes, and loses none that it accepted."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Listeners hear of everything that was committed, in its order, before those who asked for it."""
+"""Listeners get every commit, in order, before its caller gets the outcome."""
 
 import asyncio
 import threading
@@ -89,7 +89,7 @@ async def test_listener_hears_what_its_own_ledger_committed_and_no_more(backend:
 
 
 async def test_listener_with_a_fault_keeps_no_writer_waiting(ledger: Ledger) -> None:
-    """What is durable is acknowledged; the fault is the loop's to report."""
+    """Durable writes are acknowledged, and the event loop reports the listener's error."""
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context.get("exception")))
 

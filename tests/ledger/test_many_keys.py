@@ -1,4 +1,4 @@
-"""One write on several keys: all of it or nothing."""
+"""One write on several keys is applied completely or not at all."""
 
 import asyncio
 
@@ -75,7 +75,7 @@ async def test_decision_sees_what_the_one_before_it_in_the_batch_did_to_any_key(
 
 
 async def test_reader_never_sees_half_a_write(backend: Backend, ledger: Ledger) -> None:
-    """Whoever sees the first key's new head sees the second one's when it looks after that."""
+    """A reader that sees the first key's new head sees the second key's when it looks after that."""
     other = await backend.open()
     await ledger.commit(count("a", 200))
     await ledger.commit(count("b", 0))

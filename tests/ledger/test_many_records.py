@@ -1,4 +1,4 @@
-"""Several records of one key in one decision: one after the other, all of them or none."""
+"""Several records of one key in one decision are appended in order, all or none."""
 
 import asyncio
 from collections.abc import Callable
@@ -214,7 +214,7 @@ async def test_first_series_after_an_erasure_waits_for_its_announcement(ledger: 
 
 
 async def test_long_series_is_one_step(backend: Backend, ledger: Ledger) -> None:
-    """As many as an audit takes up at once."""
+    """The audit appends series of this length."""
     other = await backend.open()
     await ledger.commit(series("n", "c", 500))
 

@@ -1,4 +1,4 @@
-"""A worker that died or stands still in the middle of a transaction keeps nobody waiting for its locks."""
+"""A worker that dies or hangs in the middle of a transaction blocks its locks only briefly."""
 
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -40,7 +40,7 @@ async def ledger(mongo_server: Server, database: str) -> AsyncIterator[Ledger]:
 
 @contextmanager
 def frozen_in_a_transaction(url: str, database: str, id: str, application: str) -> Generator[ClientSession]:
-    """Another process that has changed a head, and does not come to the commit."""
+    """Another process that has changed a head and does not commit."""
     with MongoClient[dict[str, Any]](url, appname=application) as client, client.start_session() as session:
         session.start_transaction()
         heads = client[database][heads_of(COUNTER.name)]
@@ -49,7 +49,7 @@ def frozen_in_a_transaction(url: str, database: str, id: str, application: str) 
 
 
 async def insist(ledger: Ledger, write: Write) -> Outcome:
-    """As every caller does who is told to try again."""
+    """Retry while the store is unavailable, as callers do."""
     while True:
         try:
             return await ledger.commit(write)
@@ -70,7 +70,7 @@ async def test_locks_of_a_worker_that_stands_still_are_waited_for_only_shortly(
 
 
 async def test_marks_wait_for_such_locks_only_shortly(ledger: Ledger, mongo_server: Server, database: str) -> None:
-    """They are no transaction, and such a write waits inside the server."""
+    """Marks are written outside of a transaction, and such a write waits inside the server."""
     await ledger.commit(count("c"))
     with frozen_in_a_transaction(mongo_server.url, database, "c", APPLICATION):
         await within(announce_all(ledger))

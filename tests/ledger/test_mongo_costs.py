@@ -1,4 +1,4 @@
-"""What the server is made to do, by its own profile: how much it reads for an answer, how often it commits."""
+"""The cost of calls by the server's own profile: documents read per answer, and number of commits."""
 
 import asyncio
 import uuid
@@ -46,7 +46,7 @@ async def ledger(mongo_server: Server, database: str, clock: ManualClock) -> Asy
 
 @contextmanager
 def profiled(client: Client, database: str, collection: str) -> Generator[list[Mapping[str, Any]]]:
-    """The commands on a collection while this is open, once it is closed."""
+    """Profile a collection while the block runs; the list has its commands afterwards."""
     seen: list[Mapping[str, Any]] = []
     client[database].command("profile", 2)
     yield seen
@@ -56,7 +56,7 @@ def profiled(client: Client, database: str, collection: str) -> Generator[list[M
 
 
 def _read(seen: list[Mapping[str, Any]]) -> tuple[int, int, int]:
-    """How many commands there were, and how many keys and documents they looked at."""
+    """Return the number of commands, and the numbers of keys and documents that they examined."""
     keys, documents = (sum(each.get(what, 0) for each in seen) for what in ("keysExamined", "docsExamined"))
     return len(seen), keys, documents
 
@@ -66,7 +66,7 @@ def _counts(id: str, values: range) -> Write:
 
 
 async def _many_versions(ledger: Ledger, clock: ManualClock) -> list[int]:
-    """One key with very many versions, fifty with two. Answers moments between the former."""
+    """Write one key with very many versions and fifty with two; return moments between versions of the first."""
     moments: list[int] = []
     for start in range(0, VERSIONS, 1000):
         moments.append(clock.advance() - 1)

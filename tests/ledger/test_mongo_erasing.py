@@ -1,4 +1,4 @@
-"""An erasure that is cut off after the tombstone, before anything below it is gone: somebody finishes it."""
+"""Another worker finishes an erasure that is interrupted after the tombstone, before anything below it is gone."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def backend(mongo_server: Server, mongo_client: MongoClient[dict[str, Any]
 
 @pytest.fixture
 async def ledger(backend: Backend) -> Ledger:
-    """With a note of nine lines, four of them cold, a count and a gauge; and with only the tombstones of all."""
+    """A ledger with a note of nine lines, four of them cold, a count and a gauge; erasures wrote tombstones only."""
     ledger = await backend.open()
     for number in range(1, 10):
         await ledger.commit(edit("n", f"{number}", line=True, told=Told(request_id=f"r{number}", once=f"o{number}")))

@@ -1,4 +1,4 @@
-"""MongoDB goes, or a connection does, at the worst moment: nothing is lost, and nothing is there twice."""
+"""When MongoDB or a connection fails at the worst moment, nothing is lost and nothing is written twice."""
 
 import asyncio
 import gc
@@ -26,16 +26,16 @@ from .writes import TENANT, Told, count, count_and_gauge, edit, gauge
 
 DRIVERS: tuple[DriverName, ...] = ("motor", "pymongo")
 EACH_TRY = 6
-"""More often than a driver and the ledger ask for the same commit."""
+"""More often than a driver and the ledger retry the same commit."""
 
 
-# PyMongo's asynchronous client forgets a socket when it is closed while it connects again, which only happens here.
+# PyMongo's asynchronous client leaks a socket when it is closed during a reconnect, which only happens here.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
 @pytest.fixture(autouse=True)
 def forgotten_sockets() -> Iterator[None]:
-    """They are collected where the filter above still holds."""
+    """Collect the sockets while the filter above still applies."""
     yield
     gc.collect()
 
@@ -133,7 +133,7 @@ async def test_erasure_whose_commit_was_not_answered_is_one_erasure(
 
 @pytest.fixture
 async def other(mongo_server: Server, database: str, ledger: MongoLedger) -> AsyncIterator[MongoLedger]:
-    """A process that loses nothing, on the same store."""
+    """Another process on the same store, whose connection loses nothing."""
     other = MongoLedger(mongo_server.url, ENTITIES, database=database)
     await other.open()
     yield other
@@ -141,7 +141,7 @@ async def other(mongo_server: Server, database: str, ledger: MongoLedger) -> Asy
 
 
 async def _meanwhile(proxy: LosingProxy, other: MongoLedger) -> list[Outcome]:
-    """What somebody else writes to the gauge as soon as something is lost."""
+    """Write to the gauge from another process as soon as something is lost."""
 
     async def lost() -> bool:
         return proxy.lost > 0
@@ -155,7 +155,7 @@ async def _meanwhile(proxy: LosingProxy, other: MongoLedger) -> list[Outcome]:
 async def test_heads_alone_whose_commit_was_not_answered_are_written_once(
     ledger: MongoLedger, other: MongoLedger, proxy: LosingProxy, loss: Loss, times: int
 ) -> None:
-    """Others go on writing the key: its head says nothing any more of who wrote it before."""
+    """Others continue to write the key, so its head no longer names the earlier write."""
     heard: list[Committed] = []
     ledger.on_commit(heard.extend)
     await ledger.commit(gauge("g"))
@@ -247,7 +247,7 @@ def mortal(tmp_path: Path) -> Iterator[ProcessServer]:
 async def test_store_that_is_killed_loses_nothing_acknowledged_and_is_used_again(
     mortal: ProcessServer, driver: DriverName
 ) -> None:
-    # Longer than a driver waits between two looks at a server that is away.
+    # Longer than a driver waits between two checks of a server that is away.
     url = mortal.url + "&serverSelectionTimeoutMS=1500"
     ledger = MongoLedger(url, ENTITIES, database="mortal", driver=driver)
     await ledger.open()

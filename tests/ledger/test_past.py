@@ -1,4 +1,4 @@
-"""The past: the head at any version and any moment is the one that was there."""
+"""A read of any past version, or as of any past moment, returns the head of that time."""
 
 import asyncio
 import random
@@ -69,7 +69,7 @@ async def test_head_before_the_first_and_after_the_last_version(ledger: Ledger, 
 async def test_many_keys_are_looked_at_as_of_one_moment(
     backend: Backend, ledger: Ledger, clock: ManualClock, frozen: int
 ) -> None:
-    """Short histories and long ones, some that began later, one that was erased, one that began anew."""
+    """Short and long histories, some that began later, an erased one, and one that began again."""
     lengths = {"one": 1, "few": 7, "long": 200, "late": 3, "gone": 5, "anew": 5}
     moments = [clock.now - 1]
     for step in range(200):

@@ -1,4 +1,4 @@
-"""Random lives: after writes, retries, conflicts, freezes, erasures and restarts, everything agrees with the model."""
+"""After random writes, retries, conflicts, freezes, erasures and restarts, all answers agree with the model."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""An erasure spends the ids of the requests that it takes the records of: a late copy of one writes nothing anew."""
+"""An erasure spends the request ids of the erased records, so a late copy of a request writes nothing."""
 
 import asyncio
 
@@ -57,7 +57,7 @@ async def test_late_copy_does_not_disturb_what_is_written_with_it(ledger: Ledger
 
 
 async def test_new_request_and_event_ids_write_to_the_erased_key(ledger: Ledger) -> None:
-    """An event id belongs to the key and goes with it; a request id is spent for good."""
+    """An event id belongs to the key and is freed with it; a request id is spent for good."""
     await ledger.commit(edit("n", "first", told=Told(request_id="r", once="o")))
     await _erase(ledger)
 
@@ -87,7 +87,7 @@ async def test_requests_of_other_keys_are_answered_as_before(ledger: Ledger) -> 
 
 
 async def test_retry_of_a_write_on_two_keys_outlives_the_erasure_of_the_second(ledger: Ledger) -> None:
-    """It is answered by its first record, which is still there."""
+    """The retry is answered from the first record, which still exists."""
     told = Told(request_id="r", once="o")
     first = await ledger.commit(note_and_count("n", "c", "both", told=told))
     await _erase(ledger, entity=COUNTER, id="c")
@@ -181,7 +181,7 @@ async def test_spent_request_is_forgotten_with_the_others_of_its_age(
 async def test_forgotten_id_that_was_used_again_elsewhere_is_not_spent(
     backend: Backend, clock: ManualClock, frozen: bool
 ) -> None:
-    """What a record says of its request is old news once the id stands for another one."""
+    """A record's request id no longer counts once another request uses the id."""
     ledger = await backend.open(request_memory_seconds=600)
     await ledger.commit(edit("n", "first", told=Told(request_id="r")))
     await announce_all(ledger)

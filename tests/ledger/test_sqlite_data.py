@@ -1,7 +1,7 @@
-"""Data of each older version opens, and all that it promised is kept.
+"""Data of each older version opens, and keeps all promises.
 
 `data/sqlite_version_1.sql` was written by the release of that version with the entities of this suite: a note of nine
-lines, five of them cold; one that is erased; one that came together with a count; a request that found nothing to do.
+lines, five of them cold; an erased note; a note that came together with a count; a request that found nothing to do.
 The release of version 2 opened the same data and added two gauges.
 """
 

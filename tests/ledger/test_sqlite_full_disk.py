@@ -1,4 +1,4 @@
-"""A full disk under SQLite shows in the check of the store, for writes of any size, until there is room again."""
+"""The store's check reports a full disk under SQLite, for writes of any size, until there is room again."""
 
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ LARGE: Final = 300_000
 
 
 async def until_full(ledger: SqliteLedger) -> int:
-    """How many large writes the disk had room for."""
+    """Write until the disk is full; return the number of large writes that fitted."""
     for stored in range(100):
         try:
             await within(ledger.commit(edit(f"n{stored}", "x" * LARGE)))
@@ -36,7 +36,7 @@ async def test_a_full_disk_shows_in_the_check_until_there_is_room_again(tmp_path
         stored = await until_full(ledger)
         with pytest.raises(Unavailable, match="full"):
             await within(ledger.check())
-        # A small write may still find room, in what the refused one had begun to write.
+        # A small write may still fit into space that the refused one has allocated.
         for _ in range(3):
             with pytest.raises(Unavailable):
                 await within(ledger.check())

@@ -1,4 +1,4 @@
-"""Tenants: those that ever wrote a thing of a kind."""
+"""`tenants` returns every tenant that ever wrote an entity of a kind."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: order within a tenant, turns between tenants and kinds, borders, slow tenants apart."""
+"""The order of writes: first in first out within a tenant, turns between tenants and kinds, slow tenants apart."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Ids and values of every kind come back as they went in."""
+"""Ids and values of every kind are read back exactly as they were written."""
 
 import asyncio
 import random
@@ -77,7 +77,7 @@ async def test_odd_texts_tell_requests_tenants_and_actors_apart(ledger: Ledger) 
 
 
 async def test_scopes_are_not_confused_by_what_joins_them(ledger: Ledger) -> None:
-    """Whatever an adapter puts between the parts of an id may stand in the parts, too."""
+    """An adapter's separator between the parts of an id may also be part of the id."""
     for separator in (":", ".", "/", "|", " ", "%", "_", "-", "\\", "\x1f", "\t"):
         for place, (tenant, id, once) in enumerate(
             [
@@ -146,7 +146,7 @@ async def test_json_values_come_back_as_they_were(backend: Backend, ledger: Ledg
 
 
 async def test_large_values_are_kept_many_at_a_time(backend: Backend, ledger: Ledger) -> None:
-    """More in one go than a store's message or document may hold."""
+    """Together the values exceed a store's limit for a message or document."""
     many = 40
     text = "\u00e9x" * (STATE_BYTES // 3)
     writes = [edit(f"n{number}", body=f"{number}{text}") for number in range(many)]
@@ -162,7 +162,7 @@ async def test_large_values_are_kept_many_at_a_time(backend: Backend, ledger: Le
 
 
 async def test_large_records_of_one_key_freeze_and_come_back(ledger: Ledger) -> None:
-    """A chunk of cold storage is bounded in bytes, too."""
+    """A chunk of cold storage has a limit in bytes, too."""
     text = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(STATE_BYTES // 3))
     many = 40
     await asyncio.gather(*[ledger.commit(edit("n", body=f"{number}{text}")) for number in range(many)])
@@ -176,7 +176,7 @@ async def test_large_records_of_one_key_freeze_and_come_back(ledger: Ledger) -> 
 
 
 def _bodies() -> list[Any]:
-    """About the size from which bodies are packed: what packs well, and what does not pack at all."""
+    """Return bodies around the size from which bodies are compressed, compressible ones and random ones."""
     random_ = random.Random(3)
     return [
         "x" * 7_000,
@@ -190,7 +190,7 @@ def _bodies() -> list[Any]:
 
 @pytest.mark.parametrize("frozen", [0, 3, 6])
 async def test_bodies_of_any_size_come_back_hot_and_cold(backend: Backend, ledger: Ledger, frozen: int) -> None:
-    """The fourth record has the whole head beside it."""
+    """The fourth record also stores the whole head."""
     bodies = _bodies()
     for number, body in enumerate(bodies):
         await ledger.commit(edit("n", body=body, told=Told(request_id=f"r{number}")))
@@ -223,7 +223,7 @@ async def test_number_that_no_store_can_keep_fails_alone(ledger: Ledger) -> None
 
 
 async def test_head_that_no_store_can_keep_fails_alone(ledger: Ledger) -> None:
-    """Each record is fine, but their sum is past 64 bits."""
+    """Each record is valid, but their sum exceeds 64 bits."""
     queued = [
         ledger.commit(edit("n", add=2**62)),
         ledger.commit(edit("m", add=1)),

@@ -1,4 +1,4 @@
-"""Entities without history: the head alone is kept, and all else that is promised of a key holds."""
+"""For entities without history only the head is kept, and all other promises of a key hold."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,17 @@ import pytest
 from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_runtime.ledger.entity import AnyEntity, announces_nothing
 from hivemem_runtime.ledger.past import head_as_of, head_at
-from hivemem_runtime.ledger.port import Append, Committed, Covered, Decision, Head, Heads, Ledger, Write
+from hivemem_runtime.ledger.port import (
+    Append,
+    Committed,
+    Covered,
+    Decision,
+    Head,
+    Heads,
+    Ledger,
+    Write,
+    appends_and_answer,
+)
 
 from .backends import Backend, within
 from .clock import SECOND, ManualClock
@@ -185,7 +195,7 @@ async def test_expected_version_is_that_of_the_newest_head(backend: Backend, led
 
 
 def _guarded(target: str, guard: str) -> Write:
-    """Raise one gauge only while another stands at zero."""
+    """Increment one gauge only while another one is zero."""
 
     def decide(heads: Heads, now: int) -> Decision:
         if shown_by(heads, guard):
@@ -245,7 +255,7 @@ async def test_value_that_no_store_can_keep_fails_alone(ledger: Ledger) -> None:
 
 
 async def test_many_large_heads_are_written_at_once(ledger: Ledger) -> None:
-    """More than a store takes in one message."""
+    """Together the heads exceed a store's limit for one message."""
     ids = [f"g{number}" for number in range(40)]
     for turn in (1, 2):
         body = f"{turn}" * 500_000
@@ -316,7 +326,7 @@ def test_what_is_made_from_records_cannot_be_declared(declared: dict[str, Any]) 
 
 
 FORGETFUL: AnyEntity = replace(COUNTER, history=False, announce=announces_nothing, announce_erased=None)
-"""A counter as a later release might have it."""
+"""A counter as a later release might declare it."""
 
 
 async def test_history_that_is_given_up_goes_with_its_key(backend: Backend, ledger: Ledger) -> None:
@@ -352,6 +362,7 @@ async def test_history_that_is_given_up_goes_with_its_key(backend: Backend, ledg
 
 def _forgetful_count(id: str, told: Told) -> Write:
     def decide(heads: Heads, now: int) -> Decision:
-        return [Append(FORGETFUL, append.id, append.record) for append in count(id).decide(heads, now)]
+        appends, _ = appends_and_answer(count(id).decide(heads, now))
+        return [Append(FORGETFUL, append.id, append.record) for append in appends]
 
     return write(FORGETFUL, id, decide, told)

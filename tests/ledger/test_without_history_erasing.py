@@ -1,4 +1,4 @@
-"""Erasing what keeps no history: a fence, spent requests, and a new life at once."""
+"""Erasing a key without history leaves a fence and spent requests, and a new life may begin at once."""
 
 import asyncio
 from dataclasses import replace
@@ -151,7 +151,7 @@ async def test_many_keys_are_erased_at_once(backend: Backend, ledger: Ledger) ->
 
 
 async def test_erasures_and_writes_that_race_leave_whole_lives(backend: Backend, ledger: Ledger) -> None:
-    """Each life begins at zero right above a fence, and every version is somebody's."""
+    """Each life begins at zero right above a fence, and every version belongs to one write."""
     other = await backend.open()
     both = (ledger, other)
     await ledger.commit(gauge("g"))

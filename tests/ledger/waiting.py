@@ -1,4 +1,4 @@
-"""Waiting for what happens by itself within a second, such as an announcement mark becoming durable."""
+"""A bounded wait for changes that happen within a second, such as a durable announcement mark."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

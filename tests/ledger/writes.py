@@ -1,12 +1,12 @@
 """Writes that the tests commit. Each is a pure decision on the entities of the suite."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hivemem_contracts.errors import NotFound, RevisionConflict
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT
-from hivemem_runtime.ledger.port import Append, Decision, Heads, RequestId, Write
+from hivemem_runtime.ledger.port import Append, Decide, Decision, Heads, RequestId, Write
 
 from .entities import COUNTER, GAUGE, NOTE, CounterSet, Gauge, NoteEdited
 
@@ -15,7 +15,7 @@ TENANT = "acme"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a write says of itself, beside what it decides."""
+    """The identity of a write, apart from its decision."""
 
     tenant: str = TENANT
     actor: str = "ada"
@@ -32,7 +32,7 @@ class Told:
 def write(
     entity: Entity[HeadT, RecordT],
     id: str,
-    decide: Callable[[Heads, int], Decision],
+    decide: Decide,
     told: Told | None = None,
     reads: Sequence[tuple[AnyEntity, str]] = (),
 ) -> Write:
@@ -71,7 +71,7 @@ def edit(
     told: Told | None = None,
     **fields: Any,
 ) -> Write:
-    """Edit a note. With `line` the record has the note's next position, with `at_version` its version as one."""
+    """Edit a note. With `line` the record gets the note's next position, with `at_version` its version."""
 
     def decide(heads: Heads, now: int) -> Decision:
         check_version(heads, NOTE, id, expect)
@@ -88,7 +88,7 @@ def edit(
 
 
 def count(id: str, by: int = 1, *, name: str = "", expect: int | None = None, told: Told | None = None) -> Write:
-    """Read the counter and write the sum: an update is lost as soon as one decision saw an old head."""
+    """Read the counter and write the sum: an update is lost if a decision ever sees an old head."""
 
     def decide(heads: Heads, now: int) -> Decision:
         check_version(heads, COUNTER, id, expect)
@@ -111,7 +111,7 @@ def gauge(
     expect: int | None = None,
     told: Told | None = None,
 ) -> Write:
-    """Like `count`, of a thing that keeps no history."""
+    """Work like `count`, on an entity without history."""
 
     def decide(heads: Heads, now: int) -> Decision:
         check_version(heads, GAUGE, id, expect)
@@ -126,7 +126,8 @@ def shown_by(heads: Heads, id: str) -> int:
 
 
 def count_and_gauge(id: str, *, gauge_first: bool, told: Told | None = None) -> Write:
-    """A counter and a gauge of the same id, in one step. The write is on what comes first, which answers it again."""
+    """Raise a counter and a gauge of the same id in one step. The write belongs to the first, which answers its
+    repetition."""
 
     def decide(heads: Heads, now: int) -> Decision:
         appends: list[Append[Any, Any]] = [
@@ -154,7 +155,7 @@ def transfer(source: str, target: str, amount: int, *, told: Told | None = None)
 
 
 def note_and_count(note: str, counter: str, text: str, *, told: Told | None = None) -> Write:
-    """A line in a note that also counts: two kinds of things in one step."""
+    """Add a line to a note and count it: two entities in one step."""
 
     def decide(heads: Heads, now: int) -> Decision:
         head = heads(NOTE, note)
@@ -167,7 +168,7 @@ def note_and_count(note: str, counter: str, text: str, *, told: Told | None = No
 
 
 def series(note: str, counter: str, steps: int, *, told: Told | None = None) -> Write:
-    """Many lines in a note, each counted: several records of two keys, taking turns."""
+    """Add many lines to a note and count each: several records of two keys, alternating."""
 
     def decide(heads: Heads, now: int) -> Decision:
         head = heads(NOTE, note)

@@ -1,4 +1,4 @@
-"""Waiting until a tenant's chain has taken up what was done."""
+"""Waits until a tenant's audit chain includes all changes so far."""
 
 from .hive import Agent, eventually
 

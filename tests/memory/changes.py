@@ -1,4 +1,4 @@
-"""Changes of another service, told as that service tells them."""
+"""Changes of another service, announced as that service announces them."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ async def tell_session(
     cause: str | None = "m1",
     at: datetime | None = None,
 ) -> None:
-    """A change of a session, on the feed when this returns."""
+    """Announce a change of a session; it is on the feed on return."""
     change = Change(
         entity="session",
         operation=operation,

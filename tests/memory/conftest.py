@@ -1,9 +1,9 @@
-"""The real worker on a real bus, on each store; one for all tests, each of which has a tenant of its own."""
+"""The real worker on a real bus, one per store; every test has a tenant of its own."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -12,15 +12,32 @@ from nats.aio.client import Client
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
-from hivemem_testing.stores import STORES
+from hivemem_testing.stores import STORES, parametrize_stores
 
 from .hive import Agent, connect
 from .leasing import Place
 
+STORE_SENSITIVE: Final = frozenset(
+    {
+        "test_audit_loss",
+        "test_erase",
+        "test_export_import",
+        "test_idempotency",
+        "test_kills",
+        "test_lease_queues",
+        "test_list",
+        "test_many_writers",
+        "test_put_batch",
+        "test_random_history",
+        "test_random_writes",
+    }
+)
+"""The modules whose tests run on every store."""
+
 
 @dataclass(frozen=True)
 class Deployment:
-    """A worker that runs, and a connection beside it."""
+    """A running worker, and a connection to its bus."""
 
     settings: MemorySettings
     worker: Worker
@@ -30,7 +47,11 @@ class Deployment:
         return Agent(self.client, self.worker, f"tenant-{uuid.uuid4().hex[:12]}", name)
 
 
-@pytest.fixture(scope="session", params=STORES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_stores(metafunc, "store", tuple(STORES), STORE_SENSITIVE)
+
+
+@pytest.fixture(scope="session")
 def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """The settings of one store, empty at first."""
     yield from STORES[request.param](request, "memory")
@@ -49,11 +70,11 @@ async def deployment(store: dict[str, Any], nats_server: Server) -> AsyncIterato
 
 @pytest.fixture
 def bot(deployment: Deployment) -> Agent:
-    """An agent of a tenant that nobody else has."""
+    """An agent of a new tenant."""
     return deployment.agent()
 
 
 @pytest.fixture
 def place(bot: Agent) -> Place:
-    """A lease that nobody else knows of."""
+    """A new lease."""
     return Place(bot)

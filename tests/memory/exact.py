@@ -1,4 +1,4 @@
-"""Answers that are written without their models must be to the letter what the models would have written."""
+"""Answers that are serialized without their models must equal the models' output."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from .hive import Agent, Body
 
 
 async def exactly(bot: Agent, operation: str, body: Body | None = None, /, **fields: Any) -> Body:
-    """What is answered, once it is checked against the operation's reply."""
+    """Return the answer, after checking it against the operation's reply."""
     answer = await bot.ask(operation, body, **fields)
     model = MEMORY[operation].reply.model_validate_json(orjson.dumps(answer), strict=True)
     assert orjson.loads(model.model_dump_json()) == answer

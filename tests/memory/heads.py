@@ -1,11 +1,11 @@
-"""A store of nothing but heads, for the decisions about memories."""
+"""A store of heads alone, for the decisions about memories."""
 
 from typing import Any
 
 from hivemem_contracts.memory.requests import DeleteMemory, PatchMemory, PutMemory, RestoreMemory
-from hivemem_memory.decisions.erasing import Order, begin_erasure
-from hivemem_memory.decisions.restoring import restore_memory
-from hivemem_memory.decisions.writing import delete_memory, patch_memory, put_memory
+from hivemem_memory.decisions.erasures import ErasureOrder, begin_erasure
+from hivemem_memory.decisions.restores import restore_memory
+from hivemem_memory.decisions.writes import delete_memory, patch_memory, put_memory
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Head, Record
@@ -15,7 +15,7 @@ NAMESPACE = "user:alice"
 
 
 class DictHeads(heads.DictHeads):
-    """What decisions about memories append is applied at once, at the next tick of the clock."""
+    """Applies the appends of decisions about memories at once, at the next tick of the clock."""
 
     @property
     def now(self) -> int:
@@ -31,7 +31,7 @@ class DictHeads(heads.DictHeads):
         return head.value
 
     def version(self, version: int, key: str = "k") -> Record[MemoryRecord] | None:
-        """As the ledger would answer it."""
+        """Return a version as the ledger would answer it."""
         records = self.records.get(("memory", place_of(NAMESPACE, key)), [])
         return next((Record(stamp, record) for stamp, record in records if stamp.version == version), None)
 
@@ -62,13 +62,13 @@ class DictHeads(heads.DictHeads):
         return self._kept(key, restore_memory(self, self.head(key), command, wanted, None, self.now), agent)
 
     def forget(self, key: str = "k") -> None:
-        """Erase it, in the store alone."""
+        """Remove a key from this store without a trace."""
         self.erase(MEMORY, place_of(NAMESPACE, key))
         self.records.pop(("memory", place_of(NAMESPACE, key)), None)
 
     def fence(self, key: str | None = "k", at: int | None = None) -> None:
-        """As the order to erase a memory, or the whole namespace, does it."""
-        order = Order((NAMESPACE,), key, "bot", f"e{self.at}", at)
+        """Append the fence of an order to erase a memory, or the whole namespace."""
+        order = ErasureOrder((NAMESPACE,), key, "bot", f"e{self.at}", at)
         self.apply(begin_erasure(self, f"receipt-{self.at}", order, self.now))
 
     def _kept(self, key: str, record: MemoryRecord, agent: str) -> MemoryRecord:

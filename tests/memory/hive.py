@@ -12,7 +12,7 @@ NAMESPACE = "user:alice"
 
 
 class Agent(agent.Agent):
-    """One agent of a tenant of its own. Without a `namespace`, that of `NAMESPACE` is meant."""
+    """One agent of a tenant of its own. The default namespace is `NAMESPACE`."""
 
     SERVICE: ClassVar[str] = "memory"
 
@@ -29,20 +29,20 @@ class Agent(agent.Agent):
         return await self.ask("restore", {"namespace": NAMESPACE, "key": key}, id=id, **fields)
 
     async def memory(self, key: str, /, **fields: Any) -> Body:
-        """What `get` answers."""
+        """Return the answer of `get`."""
         return await self.ask("get", {"namespace": NAMESPACE, "key": key}, **fields)
 
     async def versions(self, key: str, /, **fields: Any) -> list[Body]:
-        """The whole history, oldest first."""
+        """Return the whole history, oldest first."""
         found = await self.pages("history", namespace=NAMESPACE, key=key, **fields)
         return found[::-1]
 
     async def keys(self, prefix: str = NAMESPACE, /, **fields: Any) -> list[str]:
-        """The keys that `list` answers."""
+        """Return the keys that `list` answers."""
         return [memory["key"] for memory in await self.pages("list", prefix=prefix, **fields)]
 
     async def pages(self, operation: str, /, **fields: Any) -> list[Body]:
-        """All items of an operation that answers them page by page."""
+        """Return all items of a paged operation."""
         found: list[Body] = []
         cursor: str | None = None
         while True:

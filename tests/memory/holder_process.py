@@ -1,6 +1,6 @@
-"""Holds a lease in a process of its own and writes when it is told to: `python holder_process.py URL TENANT AGENT`.
+"""Holds a lease in a separate process and writes on demand: `python holder_process.py URL TENANT AGENT`.
 
-It says `held TOKEN`, and for each line that it reads what became of a write under that token.
+It prints `held TOKEN`, then for each line of its input the result of a write under that token.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Leases as tests see them: the place of one, and those who wait in a worker."""
+"""Leases as tests use them: the name of a lease, and the queue of waiting requests in a worker."""
 
 import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from hivemem_memory.endpoints.waiting import Waiting
+from hivemem_memory.endpoints.lease_queues import LeaseQueues
 from hivemem_memory.entities.leases import LEASE, Lease
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.worker import Parts, Worker
@@ -51,7 +51,7 @@ class Place:
     def waits(
         self, name: str = "waiter", *, id: str | None = None, ttl_ms: int = LONG_MS, wait_ms: int = WAIT_MS
     ) -> "asyncio.Task[Body]":
-        """Somebody else waits from now on."""
+        """Let another agent wait for the lease from now on."""
         other = Place(self.agent.called(name), self.key)
         return asyncio.create_task(other.acquire(id=id, ttl_ms=ttl_ms, wait_ms=wait_ms))
 
@@ -60,5 +60,5 @@ def parts_of(worker: Worker) -> Parts:
     return worker._parts  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants them
 
 
-def waiting_in(worker: Worker) -> Waiting:
-    return next(part for part in parts_of(worker).background if isinstance(part, Waiting))
+def waiting_in(worker: Worker) -> LeaseQueues:
+    return next(part for part in parts_of(worker).background if isinstance(part, LeaseQueues))

@@ -1,4 +1,4 @@
-"""A feed that loses its end, as by a power cut: JetStream's folder is put back to how it was before."""
+"""A feed that loses its tail as by a power cut: JetStream's folder is restored from an earlier copy."""
 
 import shutil
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class LossyBus:
         return self.directory / "kept"
 
     def keep(self) -> None:
-        """Save the folder as it is now, for a later loss."""
+        """Save a copy of the folder for a later loss."""
         self.server.stop()
         shutil.rmtree(self._kept, ignore_errors=True)
         shutil.copytree(self._store, self._kept)
@@ -41,7 +41,7 @@ class LossyBus:
 
 
 async def begin_epoch(client: Client, epoch: str) -> None:
-    """Do as the fleet does when it finds that the feed has lost messages."""
+    """Begin a new epoch, as the fleet does when it detects that the feed has lost messages."""
     info = await ask(client, f"STREAM.INFO.{CHANGES}")
     config = info["config"]
     config["metadata"] = {**config.get("metadata", {}), FEED_EPOCH: epoch}

@@ -1,4 +1,4 @@
-"""The memory service as a plain thing: every version of every memory in a list, and what each read must answer."""
+"""A simple model of the memory service: a list of every version of every memory, and the answer to each read."""
 
 import copy
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class No(Exception):
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """RFC 7396, nearly word for word."""
+    """Apply a merge patch, nearly word for word as in RFC 7396."""
     if not isinstance(patch, dict):
         return patch
     result: Body = cast("Body", copy.deepcopy(cast("Any", target))) if isinstance(target, dict) else {}
@@ -37,23 +37,23 @@ def merged(target: Any, patch: Any) -> Any:
 
 @dataclass
 class PastModel:
-    """Times are those of the wire, which compare as text. A version's own time is told once it is known."""
+    """The model. Times have the wire format, which compares as text; a version's own time is set once it is known."""
 
     versions: dict[Place, list[Body]] = field(default_factory=dict[Place, list[Body]])
     last: dict[Place, int] = field(default_factory=dict[Place, int])
-    """The last version of each place, an erasure included."""
+    """The last version of each place, including an erasure."""
 
     def newest(self, place: Place) -> Body | None:
         versions = self.versions.get(place)
         return versions[-1] if versions else None
 
     def living(self, place: Place, at: str) -> Body | None:
-        """What lived there at a moment."""
+        """Return the version that lived at a place at a moment, or None."""
         found = [version for version in self.versions.get(place, []) if version["updated_at"] <= at]
         return found[-1] if found and lives(found[-1], at) else None
 
     def snapshot(self, prefix: str, at: str) -> list[Body]:
-        """What lived at and below a prefix, by namespace and key."""
+        """Return the memories at and below a prefix, by namespace and key."""
         return [memory for place in self.below(prefix) if (memory := self.living(place, at)) is not None]
 
     def below(self, prefix: str) -> list[Place]:
@@ -61,7 +61,7 @@ class PastModel:
         return sorted(found, key=lambda place: (place[0].split(":"), place[1]))
 
     def diff(self, prefix: str, start: str, end: str) -> Iterator[tuple[Place, Body | None, Body | None]]:
-        """Where two moments differ in what they say."""
+        """Yield the differences in content between two moments."""
         for place in self.below(prefix):
             before, after = self.living(place, start), self.living(place, end)
             if (before is None) is not (after is None) or (before and after and said(before) != said(after)):
@@ -130,7 +130,7 @@ class PastModel:
         return copies
 
     def erase(self, place: Place) -> int:
-        """Answers how many versions there were."""
+        """Erase the memory and return its number of versions."""
         versions = self.versions.pop(place, [])
         if versions:
             self.last[place] += 1
@@ -167,7 +167,7 @@ class PastModel:
 
 
 def committed(version: Body, at: str) -> None:
-    """Tell a version its time."""
+    """Set the time of a version."""
     version["updated_at"] = at
     if version["created_at"] is None:
         version["created_at"] = at
@@ -178,17 +178,17 @@ def lives(version: Body, at: str) -> bool:
 
 
 def timely(version: Body, now: str) -> Body:
-    """Without a time of expiry that has passed."""
+    """Return the version without an expiry that has passed."""
     expires_at = version["expires_at"]
     return {**version, "expires_at": None} if expires_at is not None and expires_at <= now else version
 
 
 def said(version: Body) -> Body:
-    """What a version says, apart from who said it when, and of what it is a copy."""
+    """Return the content of a version, without its author, its time and its origin as a copy."""
     names = ("value", "memory_type", "metadata", "importance", "valid_from", "valid_to", "expires_at", "source")
     return {name: version[name] for name in names}
 
 
 def shown(version: Body) -> Body:
-    """A version as `get` answers it, without its digest."""
+    """Return a version as `get` answers it, without its digest."""
     return {name: value for name, value in version.items() if name != "operation"}

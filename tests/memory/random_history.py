@@ -1,4 +1,4 @@
-"""A random life of a tenant's memories, lived by the service and by the model at once."""
+"""A random history of a tenant's memories, run on the service and the model at once."""
 
 import itertools
 import random
@@ -33,7 +33,7 @@ def now() -> str:
 
 
 class RandomHistory:
-    """Each step asks both for the same and compares what they say; some requests are sent twice."""
+    """Each step sends one request to both and compares the answers; some requests are sent twice."""
 
     def __init__(self, bot: Agent, seed: int) -> None:
         self.agents = (bot, bot.called("eve"))
@@ -59,7 +59,7 @@ class RandomHistory:
         for _ in range(steps):
             await self.random.choice(actions)()
 
-    # What is written.
+    # Writes
 
     async def put(self) -> None:
         await self.write("put", self.model.put, {"value": self.value(), **self.content()})
@@ -75,7 +75,7 @@ class RandomHistory:
         await self.write("restore", self.model.restore, {} if version is None else {"version": version})
 
     async def expire(self) -> None:
-        """Memories that end by themselves, at a moment and then by a version that says so."""
+        """Put memories that expire at a moment, and wait for the versions that end them."""
         expires_at = later(now(), EXPIRES_MS * 1_000)
         for place in dict.fromkeys(self.place() for _ in range(3)):
             await self.write("put", self.model.put, {"value": self.value(), "expires_at": expires_at}, place)
@@ -94,7 +94,7 @@ class RandomHistory:
         self.told(self.model.expire(place), found)
 
     async def erase(self) -> None:
-        """A memory that never was: its next version goes on above the last one."""
+        """Erase a memory; its next version is numbered after the last one."""
         place = self.place()
         versions = self.model.erase(place)
         self.number += 1
@@ -115,7 +115,7 @@ class RandomHistory:
         self.done["erase"] = self.done.get("erase", 0) + 1
 
     async def patiently(self, agent: Agent, operation: str, body: Body) -> Body:
-        """A key takes nothing new before the end of its last life is announced."""
+        """Retry, since a key accepts no write until the erasure of its last life is announced."""
         while True:
             try:
                 return await agent.ask(operation, body, id=f"m{self.number}")
@@ -139,7 +139,7 @@ class RandomHistory:
         assert answer["created"] is (version["created_at"] == version["updated_at"])
 
     def told(self, version: Body, found: Body) -> None:
-        """The version's time, and that all else is as expected."""
+        """Take over the version's time, and check all other fields."""
         committed(version, found["updated_at"])
         assert self.without_digest(found) == shown(version)
         self.done[version["operation"]] = self.done.get(version["operation"], 0) + 1
@@ -164,7 +164,7 @@ class RandomHistory:
     async def both(
         self, expected: Callable[[], Any], agent: Agent, operation: str, body: Body
     ) -> tuple[Any, Body] | None:
-        """What the model says and what the service answers; None where both refuse for the same reason."""
+        """Return the answers of the model and the service, or None if both refuse for the same reason."""
         try:
             wanted, code = expected(), 0
         except No as no:
@@ -181,7 +181,7 @@ class RandomHistory:
             assert answer["duplicate"] is bool(again)
         return wanted, answer
 
-    # What is read.
+    # Reads
 
     async def get(self, place: Place, **fields: Any) -> Body:
         return await self.bot.ask("get", {"namespace": place[0], "key": place[1], **fields})
@@ -243,7 +243,7 @@ class RandomHistory:
 
     @staticmethod
     def value_after(before: Any, diff: list[Body], version: Body) -> Any:
-        """The value of a version, made of the one before and the difference; a deletion has none."""
+        """Return the value of a version, computed from its predecessor and the difference; a deletion has none."""
         root = [] if before is None else [before[0]]
         if version["deleted"]:
             assert [step["change"] for step in diff] == ["removed"]
@@ -284,7 +284,7 @@ class RandomHistory:
             await self.list_agrees(prefix)
 
     def moments(self) -> list[str]:
-        """Each at which something changed, and the ones right before."""
+        """Return each moment at which something changed, and the moment right before it."""
         found: set[str] = set()
         for versions in self.model.versions.values():
             for version in versions:
@@ -305,7 +305,7 @@ class RandomHistory:
         return self.random.choice(values)
 
     def content(self) -> Body:
-        """Some of the other fields, some of them taken away."""
+        """Return values for some of the other fields."""
         times = (None, "2026-01-01T00:00:00.000000Z", "2027-01-01T00:00:00.000000Z")
         choices: dict[str, tuple[Any, ...]] = {
             "memory_type": (None, "semantic", "episodic", "procedural"),

@@ -1,4 +1,4 @@
-"""Editing what a worker keeps behind its back, as somebody with access to the store can."""
+"""Edits a worker's stored data behind its back, as somebody with access to the store can."""
 
 import sqlite3
 import zlib
@@ -15,7 +15,7 @@ Edit = Callable[[dict[str, Any]], Any]
 
 
 class Tampering(Protocol):
-    """A version, or None for the head."""
+    """The version of the record, or None for the head."""
 
     def edit(self, entity: str, id: str, version: int | None, edit: Edit) -> None:
         """Change the body."""
@@ -24,7 +24,7 @@ class Tampering(Protocol):
         """Make the body unreadable."""
 
     def set(self, entity: str, id: str, which: int | None, **fields: Any) -> None:
-        """Change what stands beside the body."""
+        """Change the fields next to the body."""
 
     def remove(self, entity: str, id: str, version: int | None) -> None: ...
 

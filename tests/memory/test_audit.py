@@ -1,4 +1,4 @@
-"""Who did what: every write, every refusal and every export is a link of the tenant's chain."""
+"""Every write, every refusal and every export is a link of the tenant's chain."""
 
 import itertools
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_memory.endpoints import auditing
+from hivemem_memory.endpoints import audit_trail
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID
 
 from .chains import chain_is_current
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def links(bot: Agent, /, **fields: Any) -> list[Body]:
-    """Oldest first, with everything that was done by now."""
+    """Return the links, oldest first, once the chain includes everything so far."""
     await chain_is_current(bot)
     return (await bot.pages("audit", **fields))[::-1]
 
 
 async def linked(bot: Agent) -> list[str | None]:
-    """The errors in the chain at this very moment, None for what was done."""
+    """Return the error of each link that the chain has now, None for a done one."""
     records = await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=1_000)
     return [record.value.error for record in records]
 
@@ -49,7 +49,7 @@ async def test_every_write_is_a_link(bot: Agent) -> None:
 
 
 async def test_an_agent_sees_its_own_write_at_once(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditing, "CATCH_UP_SECONDS", 15.0)
+    monkeypatch.setattr(audit_trail, "CATCH_UP_SECONDS", 15.0)
     for turn in range(1, 11):
         await bot.put("a", turn)
         page = await bot.ask("audit", limit=1)
@@ -121,8 +121,8 @@ async def test_a_cursor_belongs_to_its_filters(bot: Agent) -> None:
 async def test_a_request_looks_at_so_many_links_and_goes_on_in_the_next(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "STEP", 3)
-    monkeypatch.setattr(auditing, "LOOKED_AT", 6)
+    monkeypatch.setattr(audit_trail, "STEP", 3)
+    monkeypatch.setattr(audit_trail, "LOOKED_AT", 6)
     await bot.called("first").put("a", 1)
     for turn in range(20):
         await bot.put("a", turn)

@@ -1,4 +1,4 @@
-"""The chain takes up the feed in its order and each change once, however many workers share the work and leave it."""
+"""The chain includes the feed's changes in order and once, however many workers share the work."""
 
 import asyncio
 import random
@@ -14,19 +14,19 @@ from nats.aio.client import Client
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_memory.decisions.auditing import Mark, Taking, take_up
-from hivemem_memory.endpoints.auditing import Trail
-from hivemem_memory.endpoints.links import read_mark
+from hivemem_memory.decisions.audit_chain import FeedMark, LinkBatch, link_changes
+from hivemem_memory.endpoints.audit_trail import AuditTrail
+from hivemem_memory.endpoints.chain_links import read_mark
 from hivemem_memory.entities import ENTITIES
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, ChainHead
 from hivemem_memory.entities.memories import memory_address
-from hivemem_memory.reactions import auditing
-from hivemem_memory.reactions.auditing import TakingUp
+from hivemem_memory.reactions import audit_feed
+from hivemem_memory.reactions.audit_feed import FeedLinker
 from hivemem_memory.worker import MemorySettings
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.ledger.port import Head, Ledger
@@ -42,7 +42,7 @@ TENANT = "a tenant"
 
 class CaughtUp:
     async def caught_up(self) -> None:
-        """Nothing is announced here but by the tests."""
+        """Return at once, because only the tests announce changes here."""
 
 
 @pytest.fixture(scope="module")
@@ -76,20 +76,20 @@ async def make_anew(client: Client) -> None:
 
 
 class Workers:
-    """Each with its own idea of how far the feed is taken up."""
+    """Workers that each track the progress of the feed on their own."""
 
     def __init__(self, ledger: Ledger, client: Client) -> None:
         self._ledger = ledger
         self._client = client
         self._deliveries = 0
 
-    async def start(self) -> TakingUp:
-        trail = Trail(self._ledger, CaughtUp())
+    async def start(self) -> FeedLinker:
+        trail = AuditTrail(self._ledger, CaughtUp())
         await trail.start(self._client)
-        return TakingUp(self._ledger, trail)
+        return FeedLinker(self._ledger, trail)
 
     def deliver(self, changes: Sequence[ReceivedChange]) -> list[ReceivedChange]:
-        """The same, as the consumer hands them out now."""
+        """Return the same changes as the consumer delivers them now."""
         first = self._deliveries + 1
         self._deliveries += len(changes)
         return [replace(each, delivery=first + place) for place, each in enumerate(changes)]
@@ -157,14 +157,14 @@ async def test_what_comes_again_is_not_taken_up_again(ledger: Ledger, client: Cl
 async def test_what_a_dead_worker_had_got_is_read_from_the_feed(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 0.1)
-    monkeypatch.setattr(auditing, "BATCH", 3)
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0.1)
+    monkeypatch.setattr(audit_feed, "BATCH", 3)
     worker = await workers.start()
     told = await tell_many(client, 12)
     lost = workers.deliver(told[:10])
     await worker.handle(workers.deliver(told[10:]))
     assert await linked(ledger) == list(range(1, 13))
-    # It comes again in the end, to whomever.
+    # It is redelivered at the end, to any worker.
     await worker.handle(workers.deliver([each for each in told if each.sequence <= lost[-1].sequence]))
     assert await linked(ledger) == list(range(1, 13))
 
@@ -172,7 +172,7 @@ async def test_what_a_dead_worker_had_got_is_read_from_the_feed(
 async def test_what_a_slow_worker_has_got_is_waited_for(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 30.0)
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 30.0)
     slow, quick = await workers.start(), await workers.start()
     told = await tell_many(client, 10)
     first, second = workers.deliver(told[:7]), workers.deliver(told[7:])
@@ -188,8 +188,8 @@ async def test_what_a_slow_worker_has_got_is_waited_for(
 async def test_what_another_worker_got_in_the_middle_of_a_batch_is_not_passed_over(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch, others_seconds: float
 ) -> None:
-    """Two that wait for the next change get them in turns, and then what there is by then."""
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", others_seconds)
+    """Two pending pulls get the next messages in turn, and then all messages that have arrived by then."""
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", others_seconds)
     worker, other = await workers.start(), await workers.start()
     told = workers.deliver(await tell_many(client, 10))
     mine = asyncio.create_task(worker.handle([*told[:2], told[3], *told[6:]]))
@@ -204,7 +204,7 @@ async def test_what_another_worker_got_in_the_middle_of_a_batch_is_not_passed_ov
 async def test_what_comes_again_does_not_vouch_for_what_follows_it(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 0)
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0)
     worker = await workers.start()
     told = workers.deliver(await tell_many(client, 8))
     again = [replace(each, again=True) for each in workers.deliver(told[:3])]
@@ -217,7 +217,7 @@ async def test_what_comes_again_does_not_vouch_for_what_follows_it(
 async def test_a_worker_that_was_frozen_adds_nothing(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 0)
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0)
     frozen, other = await workers.start(), await workers.start()
     told = await tell_many(client, 10)
     await frozen.handle(workers.deliver(told[:2]))
@@ -241,7 +241,7 @@ async def test_each_tenant_has_a_chain_of_its_own(ledger: Ledger, client: Client
 async def test_what_is_no_change_holds_nothing_up(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 0)
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0)
     worker = await workers.start()
     told = await tell_many(client, 2)
     for _ in range(3):
@@ -269,7 +269,7 @@ async def test_a_feed_that_was_made_anew_is_taken_up_from_its_beginning(
 async def test_any_number_of_workers_in_any_order_make_the_same_chain(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 0.02)
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0.02)
     chance = random.Random(seed)
     told = await tell_many(client, 40)
     team = [await workers.start() for _ in range(3)]
@@ -295,13 +295,13 @@ def test_a_chain_is_never_taken_further_than_it_may() -> None:
     def heads(entity: Any, id: str) -> Any:
         return Head(CHAIN_ID, 3, 1, ChainHead(3, "h", "feed", 7)) if entity is CHAIN else None
 
-    def taking(feed: str, after: Mark, through: int) -> Taking:
-        return Taking(feed, after, [], through, {})
+    def taking(feed: str, after: FeedMark, through: int) -> LinkBatch:
+        return LinkBatch(feed, after, [], through, {})
 
     with pytest.raises(Unavailable):
-        take_up(heads, taking("feed", Mark("feed", 8), 8), 1)
-    assert take_up(heads, taking("feed", Mark("feed", 7), 7), 1) == []
+        link_changes(heads, taking("feed", FeedMark("feed", 8), 8), 1)
+    assert link_changes(heads, taking("feed", FeedMark("feed", 7), 7), 1) == []
     with pytest.raises(Unavailable):
-        take_up(heads, taking("another feed", Mark("another feed", 1), 1), 1)
+        link_changes(heads, taking("another feed", FeedMark("another feed", 1), 1), 1)
     with pytest.raises(Unavailable):
-        take_up(heads, taking("another feed", Mark("feed", 6), 1), 1)
+        link_changes(heads, taking("another feed", FeedMark("feed", 6), 1), 1)

@@ -1,4 +1,4 @@
-"""A feed that has lost messages and tells them again, elsewhere, leaves each version with one link."""
+"""After the feed lost messages and announces them again at other sequences, each version has one link."""
 
 import asyncio
 import random
@@ -14,22 +14,22 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.memory.replies import AuditVerified
 from hivemem_contracts.streams import CHANGES
-from hivemem_memory.decisions.auditing import Done, Mark, Taking, take_up
-from hivemem_memory.endpoints import auditing as endpoints
-from hivemem_memory.endpoints import unlinked
-from hivemem_memory.endpoints.auditing import Trail
-from hivemem_memory.endpoints.links import linked_versions, read_mark
-from hivemem_memory.endpoints.unlinked import is_on_its_way
-from hivemem_memory.endpoints.verifying import Verification
+from hivemem_memory.decisions.audit_chain import AuditedWrite, FeedMark, LinkBatch, link_changes
+from hivemem_memory.endpoints import audit_trail as endpoints
+from hivemem_memory.endpoints import unlinked_memories
+from hivemem_memory.endpoints.audit_trail import AuditTrail
+from hivemem_memory.endpoints.chain_links import linked_versions, read_mark
+from hivemem_memory.endpoints.chain_verification import ChainVerification
+from hivemem_memory.endpoints.unlinked_memories import is_on_its_way
 from hivemem_memory.entities import ENTITIES
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID
 from hivemem_memory.entities.memories import MEMORY, MemoryRecord
-from hivemem_memory.reactions import auditing
+from hivemem_memory.reactions import audit_feed
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.ledger.places import place_of
@@ -70,7 +70,7 @@ def workers(ledger: Ledger, client: Client) -> Workers:
 
 
 async def linked(ledger: Ledger) -> list[str]:
-    """Key and version of each link, in the order of the chain."""
+    """Return key and version of each link, in the order of the chain."""
     records = await ledger.history(CHAIN, TENANT, CHAIN_ID, limit=10_000)
     return [f"{record.value.key}{record.value.to_version}" for record in records]
 
@@ -113,7 +113,7 @@ async def test_sequences_that_are_handed_out_again_are_taken_up(
 async def test_what_was_received_before_the_loss_stands_for_nothing(
     ledger: Ledger, client: Client, bus: LossyBus, workers: Workers
 ) -> None:
-    """Other changes have its sequences by now, and must not count as linked."""
+    """Other changes reuse its sequences by now, and must not count as linked."""
     worker, other = await workers.start(), await workers.start()
     await worker.handle(workers.deliver(await tell_all(client, "a1")))
     bus.keep()
@@ -134,7 +134,7 @@ async def test_what_was_received_before_the_loss_stands_for_nothing(
 async def test_a_feed_of_which_everything_is_known_is_read_once(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "BATCH", 2)
+    monkeypatch.setattr(audit_feed, "BATCH", 2)
     names = [f"a{version}" for version in range(1, 8)]
     worker = await workers.start()
     await worker.handle(workers.deliver(await tell_all(client, *names)))
@@ -160,14 +160,16 @@ async def test_a_feed_that_a_worker_told_with_a_clock_far_ahead_is_linked_once(
 
 async def test_two_workers_do_not_link_a_doubtful_version_twice(ledger: Ledger) -> None:
     """Both have looked before either of them has linked it."""
-    done = Done(1, 5, "bot", "put", NAMESPACE, "a", None, 1, None, "d")
+    done = AuditedWrite(1, 5, "bot", "put", NAMESPACE, "a", None, 1, None, "d")
 
-    async def commit(feed: str, after: Mark, change: Done) -> None:
+    async def commit(feed: str, after: FeedMark, change: AuditedWrite) -> None:
         place = place_of(NAMESPACE, "a")
-        taking = Taking(feed, after, [change], change.sequence, await linked_versions(ledger, TENANT, [place]))
-        await ledger.commit(Write(TENANT, "hivemem", CHAIN, CHAIN_ID, lambda heads, now: take_up(heads, taking, now)))
+        taking = LinkBatch(feed, after, [change], change.sequence, await linked_versions(ledger, TENANT, [place]))
+        await ledger.commit(
+            Write(TENANT, "hivemem", CHAIN, CHAIN_ID, lambda heads, now: link_changes(heads, taking, now))
+        )
 
-    await commit("one", Mark(), done)
+    await commit("one", FeedMark(), done)
     mark = await read_mark(ledger, TENANT)
     second = done._replace(from_version=1, to_version=2)
     outcomes = await asyncio.gather(
@@ -203,19 +205,19 @@ def commit_memory(ledger: Ledger, key: str) -> Awaitable[Outcome]:
 
 
 async def link(ledger: Ledger, outcome: Outcome, sequence: int) -> None:
-    """The version of a memory that a commit has made."""
+    """Link the version of a memory that a commit has made."""
     assert outcome.stamp is not None
     at, version = outcome.stamp.at, outcome.stamp.version
-    done = Done(sequence, at, "bot", "put", NAMESPACE, "a", version - 1 or None, version, None, None)
-    taking = Taking("feed", await read_mark(ledger, TENANT), [done], sequence, {})
-    await ledger.commit(Write(TENANT, "hivemem", CHAIN, CHAIN_ID, lambda heads, now: take_up(heads, taking, now)))
+    done = AuditedWrite(sequence, at, "bot", "put", NAMESPACE, "a", version - 1 or None, version, None, None)
+    taking = LinkBatch("feed", await read_mark(ledger, TENANT), [done], sequence, {})
+    await ledger.commit(Write(TENANT, "hivemem", CHAIN, CHAIN_ID, lambda heads, now: link_changes(heads, taking, now)))
 
 
 async def verified(ledger: Ledger) -> AuditVerified:
     async def current() -> bool:
         return True
 
-    return await Verification(ledger, TENANT, current).run(None)
+    return await ChainVerification(ledger, TENANT, current).run(None)
 
 
 async def test_first_versions_without_a_link_are_found(ledger: Ledger) -> None:
@@ -241,10 +243,10 @@ async def test_versions_that_were_erased_need_no_link(ledger: Ledger) -> None:
 async def test_what_is_not_announced_yet_is_not_in_the_chain_either(
     ledger: Ledger, client: Client, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By no worker: whoever committed it may be dead."""
+    """The worker that committed it may be dead, and no other has announced it."""
     monkeypatch.setattr(endpoints, "CATCH_UP_SECONDS", 0.0)
     monkeypatch.setattr(endpoints, "NEWEST", 0)
-    trail = Trail(ledger, CaughtUp())
+    trail = AuditTrail(ledger, CaughtUp())
     await trail.start(client)
     assert await trail.behind(TENANT) == 0
     for key in "ab":
@@ -271,7 +273,7 @@ async def test_what_was_written_long_ago_is_on_its_way_while_it_is_not_announced
     assert outcome.stamp is not None
     at = outcome.stamp.at
     assert await is_on_its_way(ledger, TENANT, place, 2, at)
-    monkeypatch.setattr(unlinked, "UNTOLD_MICROSECONDS", 0)
+    monkeypatch.setattr(unlinked_memories, "UNANNOUNCED_MICROSECONDS", 0)
     assert await is_on_its_way(ledger, TENANT, place, 1, at)
     assert not await is_on_its_way(ledger, TENANT, place, 2, at)
     ledger.announced(MEMORY.name, TENANT, place, 1)
@@ -279,7 +281,7 @@ async def test_what_was_written_long_ago_is_on_its_way_while_it_is_not_announced
 
 
 class Telling:
-    """The versions that were written, and the ones that the feed has."""
+    """The versions that were written, and the versions on the feed."""
 
     def __init__(self, client: Client, bus: LossyBus, chance: random.Random) -> None:
         self.versions = dict.fromkeys("abc", 0)
@@ -294,7 +296,7 @@ class Telling:
         return self._on_feed == self.versions
 
     async def tell(self, count: int) -> list[ReceivedChange]:
-        """Lost versions first, then new ones; keys in any order."""
+        """Announce lost versions first, then new ones, with the keys in any order."""
         told: list[ReceivedChange] = []
         for _ in range(count):
             key = self._chance.choice("abc")
@@ -323,8 +325,8 @@ class Telling:
 async def test_any_losses_leave_one_link_for_each_version(
     ledger: Ledger, client: Client, bus: LossyBus, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Changes are lost and told again in any order of their keys; batches come late, again, or never."""
-    monkeypatch.setattr(auditing, "OTHERS_SECONDS", 0.0)
+    """Changes are lost and announced again with keys in any order; batches arrive late, twice, or never."""
+    monkeypatch.setattr(audit_feed, "OTHERS_SECONDS", 0.0)
     chance = random.Random(seed)
     telling = Telling(client, bus, chance)
     workers = Workers(ledger, client)
@@ -351,7 +353,7 @@ async def test_any_losses_leave_one_link_for_each_version(
 async def test_each_write_has_one_link_after_the_feed_was_put_back(
     bus: LossyBus, client: Client, tmp_path: Path
 ) -> None:
-    """The feed was put back while nobody looked, and hands out the sequences again that the chain has taken up."""
+    """The feed was restored while no worker ran, and reuses the sequences that the chain has processed."""
     settings = MemorySettings(nats_url=bus.server.url, store="sqlite", data=tmp_path / "memory")
     worker = build(settings)
     await worker.start()

@@ -1,4 +1,4 @@
-"""Whoever changes the chain, or a memory behind the worker's back, is found out, and where is named."""
+"""Verification detects changes of the chain, and of memories behind the worker's back, and names the place."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hivemem_memory.decisions.auditing import hash_of
-from hivemem_memory.endpoints import comparing, unlinked, verifying
-from hivemem_memory.endpoints.unlinked import Memories
-from hivemem_memory.endpoints.verifying import Verification
+from hivemem_memory.decisions.audit_chain import hash_of
+from hivemem_memory.endpoints import chain_comparison, chain_verification, unlinked_memories
+from hivemem_memory.endpoints.chain_verification import ChainVerification
+from hivemem_memory.endpoints.unlinked_memories import UnlinkedSearch
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, Link
 from hivemem_runtime.ledger.places import place_of
 
@@ -31,8 +31,8 @@ def store_behind(store: dict[str, Any], bot: Agent) -> Iterator[Tampering]:
 
 @pytest.fixture(autouse=True)
 def told_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What somebody writes by hand would be taken for news for a minute."""
-    monkeypatch.setattr(unlinked, "UNTOLD_MICROSECONDS", 0)
+    """Skip the minute in which an edit by hand would pass as a version not announced yet."""
+    monkeypatch.setattr(unlinked_memories, "UNANNOUNCED_MICROSECONDS", 0)
 
 
 async def history(bot: Agent) -> None:
@@ -43,7 +43,7 @@ async def history(bot: Agent) -> None:
     await bot.delete("b")
     await bot.put("c", 1)
     await bot.ask("erase", namespace=NAMESPACE, key="c")
-    await chain_is_current(bot)  # or the next put may have to wait for the erasure to be announced
+    await chain_is_current(bot)  # otherwise the next put may wait until the erasure is announced
     await bot.put("c", 2)
     await chain_is_current(bot)
     await bot.refusal("put", namespace=NAMESPACE, key="c", value=1, expect_version=0)
@@ -93,7 +93,7 @@ async def test_all_that_can_become_of_a_memory_holds(bot: Agent) -> None:
 
 
 async def test_every_hash_can_be_computed_again(bot: Agent) -> None:
-    """By anybody who has the links."""
+    """Anybody who has the links can do this."""
     await history(bot)
     records = await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=100)
     previous = ""
@@ -145,9 +145,9 @@ def further(fields: dict[str, Any]) -> None:
 Tamper = Callable[[Tampering], None]
 
 FOUND: dict[str, tuple[Tamper, int, str]] = {
-    "a value": (lambda t: t.edit("memory", A, 1, another_value), 1, "does not say what was written"),
-    "a large value": (lambda t: t.edit("memory", A, 2, another_value), 2, "does not say what was written"),
-    "a digest": (lambda t: t.edit("memory", A, 1, a_forged_digest), 1, "does not say what was written"),
+    "a value": (lambda t: t.edit("memory", A, 1, another_value), 1, "does not match what was written"),
+    "a large value": (lambda t: t.edit("memory", A, 2, another_value), 2, "does not match what was written"),
+    "a digest": (lambda t: t.edit("memory", A, 1, a_forged_digest), 1, "does not match what was written"),
     "how a version was made": (lambda t: t.edit("memory", A, 1, another_operation), 1, "another operation"),
     "who wrote a version": (lambda t: t.set("memory", A, 1, actor="x"), 1, "another writer, time or request"),
     "when a version was written": (lambda t: t.set("memory", A, 1, at=1), 1, "another writer, time or request"),
@@ -158,30 +158,30 @@ FOUND: dict[str, tuple[Tamper, int, str]] = {
     "a removed newest version": (lambda t: t.remove("memory", A, 2), 2, "version 2 of the memory is missing"),
     "a removed deletion": (lambda t: t.remove("memory", B, 2), 4, "version 2 of the memory is missing"),
     "a removed version after an erasure": (lambda t: t.remove("memory", C, 3), 7, "version 3 of the memory is missing"),
-    "two versions exchanged": (lambda t: t.swap("memory", A, 1, 2), 1, "does not say what was written"),
-    "a head": (lambda t: t.edit("memory", A, None, another_value), 2, "newest state does not say"),
-    "the author of a head": (lambda t: t.edit("memory", A, None, another_author), 2, "newest state does not say"),
-    "what a deletion keeps": (lambda t: t.edit("memory", B, None, another_value), 4, "newest state does not say"),
-    "a head that is no JSON": (lambda t: t.spoil("memory", A, None), 1, "newest state cannot be read"),
-    "a removed head": (lambda t: t.remove("memory", A, None), 1, "gone, and nobody erased it"),
-    "the version of a head": (lambda t: t.set("memory", A, None, version=1), 1, "newest state does not say"),
-    "a head put back": (lambda t: t.set("memory", A, None, version=0), 1, "newest state is of version 0"),
-    "a head put on": (lambda t: t.set("memory", A, None, version=3), 2, "has version 3, and the chain none"),
-    "a link": (lambda t: t.edit("audit", CHAIN_ID, 3, another_actor), 3, "hash does not follow"),
-    "a link's hash": (lambda t: t.edit("audit", CHAIN_ID, 3, another_hash), 3, "hash does not follow"),
-    "a link's number": (lambda t: t.edit("audit", CHAIN_ID, 5, another_position), 5, "says that it is number 3"),
-    "a link that cannot be hashed": (lambda t: t.edit("audit", CHAIN_ID, 5, a_huge_number), 5, "hash does not follow"),
+    "two versions exchanged": (lambda t: t.swap("memory", A, 1, 2), 1, "does not match what was written"),
+    "a head": (lambda t: t.edit("memory", A, None, another_value), 2, "head does not match version"),
+    "the author of a head": (lambda t: t.edit("memory", A, None, another_author), 2, "head does not match version"),
+    "what a deletion keeps": (lambda t: t.edit("memory", B, None, another_value), 4, "head does not match version"),
+    "a head that is no JSON": (lambda t: t.spoil("memory", A, None), 1, "head cannot be read"),
+    "a removed head": (lambda t: t.remove("memory", A, None), 1, "missing without an erasure"),
+    "the version of a head": (lambda t: t.set("memory", A, None, version=1), 1, "head does not match version"),
+    "a head put back": (lambda t: t.set("memory", A, None, version=0), 1, "head is at version 0"),
+    "a head put on": (lambda t: t.set("memory", A, None, version=3), 2, "has version 3, but the chain has no link"),
+    "a link": (lambda t: t.edit("audit", CHAIN_ID, 3, another_actor), 3, "hash does not match"),
+    "a link's hash": (lambda t: t.edit("audit", CHAIN_ID, 3, another_hash), 3, "hash does not match"),
+    "a link's number": (lambda t: t.edit("audit", CHAIN_ID, 5, another_position), 5, "has position 3"),
+    "a link that cannot be hashed": (lambda t: t.edit("audit", CHAIN_ID, 5, a_huge_number), 5, "hash does not match"),
     "a link that is no JSON": (lambda t: t.spoil("audit", CHAIN_ID, 5), 5, "the link cannot be read"),
     "the first link that is no JSON": (lambda t: t.spoil("audit", CHAIN_ID, 1), 1, "the link cannot be read"),
     "a removed link": (lambda t: t.remove("audit", CHAIN_ID, 4), 4, "the link is missing"),
     "the first link removed": (lambda t: t.remove("audit", CHAIN_ID, 1), 1, "the link is missing"),
     "the last link removed": (lambda t: t.remove("audit", CHAIN_ID, 8), 8, "the link is missing"),
-    "two links exchanged": (lambda t: t.swap("audit", CHAIN_ID, 3, 5), 3, "says that it is number 5"),
-    "the chain's head": (lambda t: t.edit("audit", CHAIN_ID, None, another_hash), 8, "the chain's head does not say"),
+    "two links exchanged": (lambda t: t.swap("audit", CHAIN_ID, 3, 5), 3, "has position 5"),
+    "the chain's head": (lambda t: t.edit("audit", CHAIN_ID, None, another_hash), 8, "the chain's head does not match"),
     "how far the chain's head is": (
         lambda t: t.edit("audit", CHAIN_ID, None, further),
         8,
-        "the chain's head does not say",
+        "the chain's head does not match",
     ),
     "a chain's head that is no JSON": (lambda t: t.spoil("audit", CHAIN_ID, None), 1, "head cannot be read"),
 }
@@ -201,7 +201,7 @@ async def test_what_was_changed_by_hand_is_found_and_named(bot: Agent, store_beh
 async def test_it_is_found_wherever_a_slice_ends(
     bot: Agent, store_behind: Tampering, what: str, links: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verifying, "SLICE", links)
+    monkeypatch.setattr(chain_verification, "SLICE", links)
     tamper, position, problem = FOUND[what]
     await history(bot)
     tamper(store_behind)
@@ -223,12 +223,12 @@ async def test_a_chain_without_its_head_is_found(bot: Agent, monkeypatch: pytest
         return None
 
     monkeypatch.setattr(bot.ledger, "head", gone)
-    found = await Verification(bot.ledger, bot.tenant, current).run(None)
-    assert (found.broken_at, found.problem) == (1, "the chain has links, and no head")
+    found = await ChainVerification(bot.ledger, bot.tenant, current).run(None)
+    assert (found.broken_at, found.problem) == (1, "the chain has links but no head")
 
 
 async def cut_off_last_link(bot: Agent, store_behind: Tampering) -> None:
-    """Leave a chain whose remaining links and head hold."""
+    """Cut off the last link so that the remaining links and the head agree."""
     *_, before, last = (record.value for record in await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=100))
     store_behind.remove("audit", CHAIN_ID, last.position)
     told = {"feed": before.feed, "sequence": before.sequence} if before.feed else {}
@@ -242,7 +242,7 @@ async def test_a_memory_that_has_no_link_at_all_is_found(bot: Agent, store_behin
     await bot.put("d", 1)
     await chain_is_current(bot)
     await cut_off_last_link(bot, store_behind)
-    found = await Verification(bot.ledger, bot.tenant, current).run(None)
+    found = await ChainVerification(bot.ledger, bot.tenant, current).run(None)
     assert (found.ok, found.checked, found.broken_at) == (False, 1, None)
     assert found.problem == f"the chain has no link of version 1 of memory 'd' in '{NAMESPACE}'"
 
@@ -250,31 +250,31 @@ async def test_a_memory_that_has_no_link_at_all_is_found(bot: Agent, store_behin
 async def test_a_memory_without_a_link_may_be_on_its_way(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next request looks it up again, and no memory before it."""
+    """The next request checks this memory again, and none before it."""
     for key in "abcd":
         await bot.put(key, 1)
     await chain_is_current(bot)
     await cut_off_last_link(bot, store_behind)
     with monkeypatch.context() as patched:
-        patched.setattr(unlinked, "UNTOLD_MICROSECONDS", 60_000_000)
-        found = await Verification(bot.ledger, bot.tenant, current).run(None)
+        patched.setattr(unlinked_memories, "UNANNOUNCED_MICROSECONDS", 60_000_000)
+        found = await ChainVerification(bot.ledger, bot.tenant, current).run(None)
     assert (found.ok, found.checked, found.memories, found.cursor is not None) == (True, 3, 3, True)
-    found = await Verification(bot.ledger, bot.tenant, behind).run(found.cursor)
+    found = await ChainVerification(bot.ledger, bot.tenant, behind).run(found.cursor)
     assert (found.ok, found.checked, found.memories, found.cursor is not None) == (True, 0, 0, True)
-    found = await Verification(bot.ledger, bot.tenant, current).run(found.cursor)
+    found = await ChainVerification(bot.ledger, bot.tenant, current).run(found.cursor)
     assert (found.ok, "'d'" in (found.problem or "")) == (False, True)
 
 
 async def test_many_memories_are_looked_up_in_slices(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unlinked, "MEMORIES_AT_ONCE", 2)
+    monkeypatch.setattr(unlinked_memories, "MEMORIES_AT_ONCE", 2)
     for key in "abcde":
         await bot.put(key, 1)
         await bot.delete(key)
     await bot.refusal("delete", namespace=NAMESPACE, key="e")
     await chain_is_current(bot)
-    memories = Memories(bot.ledger, bot.tenant, current)
-    assert await memories.walk("", 0.0) == ("", 0, False)
-    assert (await memories.walk(B, 1e12))[1:] == (3, True)
+    memories = UnlinkedSearch(bot.ledger, bot.tenant, current)
+    assert await memories.search("", 0.0) == ("", 0, False)
+    assert (await memories.search(B, 1e12))[1:] == (3, True)
     found = await verified(bot)
     assert (found["ok"], found["checked"], found["memories"], found["cursor"]) == (True, 11, 5, None)
 
@@ -289,7 +289,7 @@ async def behind() -> bool:
 
 async def test_a_long_chain_takes_several_requests(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     await history(bot)
-    monkeypatch.setattr(verifying, "LINKS", 3)
+    monkeypatch.setattr(chain_verification, "LINKS", 3)
     checked: list[int] = []
     cursor: str | None = None
     while True:
@@ -304,7 +304,7 @@ async def test_a_long_chain_takes_several_requests(bot: Agent, monkeypatch: pyte
 
 async def test_a_request_takes_no_longer_than_it_may(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     await history(bot)
-    monkeypatch.setattr(verifying, "SECONDS", 0)
+    monkeypatch.setattr(chain_verification, "SECONDS", 0)
     found = await verified(bot)
     assert (found["ok"], found["checked"], found["cursor"] is not None) == (True, 0, True)
 
@@ -312,10 +312,10 @@ async def test_a_request_takes_no_longer_than_it_may(bot: Agent, monkeypatch: py
 async def test_what_was_verified_cannot_be_taken_back(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cursor knows the hash that it ended with: not even a chain that is whole in itself replaces the old one."""
+    """A cursor contains the last verified hash, so even a self-consistent replacement chain is detected."""
     await history(bot)
     with monkeypatch.context() as patched:
-        patched.setattr(verifying, "LINKS", 7)
+        patched.setattr(chain_verification, "LINKS", 7)
         cursor = (await verified(bot))["cursor"]
     records = await bot.ledger.history(CHAIN, bot.tenant, CHAIN_ID, limit=100)
     previous = ""
@@ -328,42 +328,42 @@ async def test_what_was_verified_cannot_be_taken_back(
         )
     store_behind.edit("audit", CHAIN_ID, None, partial(dict[str, Any].update, hash=previous))
     found = await verified(bot, cursor=cursor)
-    assert (found["broken_at"], "hash does not follow" in found["problem"]) == (8, True)
+    assert (found["broken_at"], "hash does not match" in found["problem"]) == (8, True)
 
 
 async def test_a_cursor_of_another_tenant_is_none(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     await history(bot)
-    monkeypatch.setattr(verifying, "LINKS", 3)
+    monkeypatch.setattr(chain_verification, "LINKS", 3)
     cursor = (await verified(bot))["cursor"]
     other = Agent(bot.client, bot.worker, f"{bot.tenant}-other")
     assert (await other.refusal("audit_verify", cursor=cursor)).code == 40001
 
 
 async def test_what_the_chain_has_not_taken_up_yet_is_not_broken(bot: Agent, store_behind: Tampering) -> None:
-    """What an announcement on its way will explain is left for later."""
+    """Differences that a pending announcement will explain are checked later."""
     await history(bot)
     store_behind.set("memory", A, None, version=3)
-    found = await Verification(bot.ledger, bot.tenant, behind).run(None)
+    found = await ChainVerification(bot.ledger, bot.tenant, behind).run(None)
     assert (found.ok, found.checked, found.cursor is not None) == (True, 8, True)
-    again = await Verification(bot.ledger, bot.tenant, behind).run(found.cursor)
+    again = await ChainVerification(bot.ledger, bot.tenant, behind).run(found.cursor)
     assert (again.ok, again.checked) == (True, 7)
 
 
 async def test_nothing_is_passed_over_that_was_too_early(bot: Agent, store_behind: Tampering) -> None:
-    """The request that goes on begins with the first link that could not be compared."""
+    """The next request begins with the first link that could not be compared."""
     await history(bot)
     store_behind.set("memory", A, None, version=3)
     store_behind.remove("memory", C, 3)
-    found = await Verification(bot.ledger, bot.tenant, behind).run(None)
+    found = await ChainVerification(bot.ledger, bot.tenant, behind).run(None)
     assert (found.ok, found.cursor is not None) == (True, True)
-    found = await Verification(bot.ledger, bot.tenant, current).run(found.cursor)
-    assert (found.broken_at, "version 3, and the chain none" in (found.problem or "")) == (2, True)
+    found = await ChainVerification(bot.ledger, bot.tenant, current).run(found.cursor)
+    assert (found.broken_at, "version 3, but the chain has no link" in (found.problem or "")) == (2, True)
 
 
 async def test_few_later_links_are_waited_for_at_a_time(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "AWAITED", 4)
-    monkeypatch.setattr(comparing, "LOOKED_UP_AT_ONCE", 2)
-    monkeypatch.setattr(verifying, "SLICE", 3)
+    monkeypatch.setattr(chain_comparison, "AWAITED_LINKS", 4)
+    monkeypatch.setattr(chain_comparison, "LOOKED_UP_AT_ONCE", 2)
+    monkeypatch.setattr(chain_verification, "SLICE", 3)
     for turn in range(3):
         for key in "abcdefgh":
             await bot.put(key, turn)
@@ -375,11 +375,11 @@ async def test_few_later_links_are_waited_for_at_a_time(bot: Agent, monkeypatch:
 async def test_what_was_written_just_now_is_not_broken(
     bot: Agent, store_behind: Tampering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may not be announced yet, whichever worker wrote it."""
-    monkeypatch.setattr(unlinked, "UNTOLD_MICROSECONDS", 60_000_000)
+    """Its version may not be announced yet, whichever worker wrote it."""
+    monkeypatch.setattr(unlinked_memories, "UNANNOUNCED_MICROSECONDS", 60_000_000)
     await history(bot)
     store_behind.set("memory", A, None, version=3)
-    found = await Verification(bot.ledger, bot.tenant, current).run(None)
+    found = await ChainVerification(bot.ledger, bot.tenant, current).run(None)
     assert (found.ok, found.cursor is not None) == (True, True)
 
 

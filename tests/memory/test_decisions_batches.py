@@ -1,17 +1,17 @@
-"""Requests of many parts, without a store: what each part sees, what is kept of it, what a second try does."""
+"""Decisions about requests of many parts: what each part sees, what is stored of it, what a second try does."""
 
 from typing import Any
 
 import pytest
 
-from hivemem_contracts.errors import HiveError, IdempotencyConflict, RevisionConflict, Unavailable
+from hivemem_contracts.errors import IdempotencyConflict, RevisionConflict, Unavailable
 from hivemem_contracts.memory.requests import PutMemories, PutMemory
-from hivemem_memory.decisions.batches import Batch, Done, Staged
-from hivemem_memory.decisions.writing import put_memory
+from hivemem_memory.decisions.batches import Batch, BatchResult, PartResult, StagedMemories
+from hivemem_memory.decisions.writes import put_memory
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Heads, RequestId
+from hivemem_runtime.ledger.port import Decision, Heads, RequestId
 from hivemem_runtime.service import body_digest
 
 from .heads import NAMESPACE, DictHeads
@@ -25,7 +25,7 @@ def batch_of(*puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
     digest = body_digest(PutMemories(puts=list(puts)))
     places = [place_of(each.namespace, each.key) for each in puts]
 
-    def do_part(staged: Staged, number: int) -> Done:
+    def do_part(staged: StagedMemories, number: int) -> PartResult:
         place = places[number]
         head = staged.head(place)
         record = put_memory(staged.heads, head, puts[number], agent, None, staged.now)
@@ -34,26 +34,30 @@ def batch_of(*puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
     return Batch(RequestId(id, digest), agent, places, do_part)
 
 
-def done(heads: DictHeads, *puts: PutMemory, id: str = "r", agent: str = "bot") -> Batch:
-    batch = batch_of(*puts, id=id, agent=agent)
-    heads.apply(batch.decide(heads, heads.now), agent)
-    return batch
+def decided(batch: Batch, heads: DictHeads) -> tuple[Decision, BatchResult]:
+    decision = batch.decide(heads, heads.now)
+    return decision.appends, decision.answer
+
+
+def done(heads: DictHeads, *puts: PutMemory, id: str = "r", agent: str = "bot") -> BatchResult:
+    appends, parts = decided(batch_of(*puts, id=id, agent=agent), heads)
+    heads.apply(appends, agent)
+    return parts
 
 
 def test_each_part_is_done_and_the_answer_comes_first() -> None:
     heads = DictHeads()
-    batch = batch_of(put("a", 1), put("b", 2))
-    decision = batch.decide(heads, 1)
-    assert [append.entity for append in decision] == [ANSWER, MEMORY, MEMORY]
-    assert decision[0].id == "r"
-    assert batch.results == [[1, True], [1, True]]
-    assert (batch.before, batch.refusal) == ([None, None], None)
+    appends, parts = decided(batch_of(put("a", 1), put("b", 2)), heads)
+    assert [append.entity for append in appends] == [ANSWER, MEMORY, MEMORY]
+    assert appends[0].id == "r"
+    assert (parts.results, parts.repeated) == ([[1, True], [1, True]], [False, False])
+    assert parts.refusal is None
 
 
 def test_a_part_sees_those_before_it() -> None:
     heads = DictHeads()
     heads.put("k", 0, agent="ann")
-    batch = done(
+    parts = done(
         heads,
         put("k", 1, metadata={"m": 1}, expect_version=1),
         put("k", 2, expect_version=2),
@@ -63,10 +67,10 @@ def test_a_part_sees_those_before_it() -> None:
         put("n", 6),
         agent="bob",
     )
-    conflict = batch.results[3]
+    conflict = parts.results[3]
     assert isinstance(conflict, RevisionConflict)
     assert conflict.context == {"expected": 0, "actual": 1}
-    assert [result for result in batch.results if result is not conflict] == [
+    assert [result for result in parts.results if result is not conflict] == [
         [2, False],
         [3, False],
         [1, True],
@@ -85,9 +89,9 @@ def test_the_same_request_again_does_nothing_and_answers_the_same() -> None:
     puts = (put("a", 1), put("a", 2), put("b", 3))
     first = done(heads, *puts)
     heads.put("a", "meanwhile")
-    again = batch_of(*puts)
-    assert again.decide(heads, heads.now) == []
-    assert again.results == first.results == again.before
+    appends, again = decided(batch_of(*puts), heads)
+    assert appends == ()
+    assert (again.results, again.repeated) == (first.results, [True, True, True])
 
 
 def test_the_same_request_again_tries_what_was_refused_and_nothing_else() -> None:
@@ -97,26 +101,26 @@ def test_the_same_request_again_tries_what_was_refused_and_nothing_else() -> Non
     assert isinstance(first.refusal, RevisionConflict)
     heads.put("b", "now it is there")
     second = done(heads, *puts)
-    assert second.before == [[1, True], None, None]
+    assert second.repeated == [True, False, False]
     assert second.results[:2] == [[1, True], [2, False]]
     assert isinstance(second.results[2], RevisionConflict)
     assert (heads.memory("a").version, heads.memory("b").value) == (1, 2)
     heads.put("c")
     third = done(heads, *puts)
     assert third.results == [[1, True], [2, False], [2, False]]
-    assert (third.before, third.refusal) == ([[1, True], [2, False], None], None)
+    assert (third.repeated, third.refusal) == ([True, True, False], None)
 
 
 def test_a_request_of_which_nothing_can_be_done_is_not_kept() -> None:
     heads = DictHeads()
-    batch = batch_of(put("a", 1, expect_version=5), put("b", 2, expect_version=6))
-    assert batch.decide(heads, 1) == []
-    assert isinstance(batch.refusal, RevisionConflict)
-    assert batch.refusal.context["expected"] == 5
+    appends, parts = decided(batch_of(put("a", 1, expect_version=5), put("b", 2, expect_version=6)), heads)
+    assert appends == ()
+    assert isinstance(parts.refusal, RevisionConflict)
+    assert parts.refusal.context["expected"] == 5
 
 
 def test_what_is_kept_names_no_memory() -> None:
-    """Else an erasure would have to look for it there."""
+    """An erasure would otherwise have to search here for its memories."""
     heads = DictHeads()
     done(heads, put("secret-key", "secret-value"), put("secret-key", 1, expect_version=9))
     head = heads(ANSWER, "r")
@@ -135,31 +139,21 @@ def test_an_id_that_had_other_parts_is_refused() -> None:
 
 
 def test_what_may_pass_refuses_the_whole() -> None:
-    def fail(staged: Staged, number: int) -> Done:
+    def fail(staged: StagedMemories, number: int) -> PartResult:
         raise Unavailable("later", retry_after_ms=1)
 
     with pytest.raises(Unavailable):
         Batch(RequestId("r"), "bot", ["p"], fail).decide(DictHeads(), 1)
 
 
-def test_a_decision_that_runs_again_counts_as_its_last_run() -> None:
-    heads = DictHeads()
-    batch = batch_of(put("a", 1, expect_version=0), put("b", 1))
-    batch.decide(heads, heads.now)
-    heads.put("a")
-    heads.apply(batch.decide(heads, heads.now))
-    assert isinstance(batch.results[0], HiveError)
-    assert batch.results[1] == [1, True]
-
-
 def test_a_part_that_writes_nothing_is_done_too() -> None:
-    def nothing(staged: Staged, number: int) -> Done:
+    def nothing(staged: StagedMemories, number: int) -> PartResult:
         return ["unchanged"]
 
     heads = DictHeads()
-    batch = Batch(RequestId("r"), "bot", ["p"], nothing)
-    assert [append.entity for append in batch.decide(heads, 1)] == [ANSWER]
-    assert batch.results == [["unchanged"]]
+    appends, parts = decided(Batch(RequestId("r"), "bot", ["p"], nothing), heads)
+    assert [append.entity for append in appends] == [ANSWER]
+    assert parts.results == [["unchanged"]]
 
 
 def test_all_that_is_read_is_named_before() -> None:

@@ -1,4 +1,4 @@
-"""What became of a namespace between two moments."""
+"""The differences of a namespace between two moments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Differences of JSON values: what they say, and that making them one after the other gives the value after."""
+"""Differences of JSON values are correct, and applying them in order gives the later value."""
 
 import copy
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemem_memory.endpoints.differences import ABSENT, bounded_differences, differences
+from hivemem_memory.endpoints.json_diff import ABSENT, bounded_differences, differences
 
 NAMES = st.sampled_from(["a", "b", "", "~", "/", "~1", "a/b", "0", "1", "ü"])
 SCALARS = st.one_of(
@@ -40,7 +40,7 @@ CASES: list[tuple[Any, Any, list[tuple[Any, ...]]]] = [
 
 
 def applied(before: Any, steps: list[dict[str, Any]]) -> Any:
-    """The value after, made by someone who has only the steps."""
+    """Return the later value, computed from the steps alone."""
     root: dict[Any, Any] = {} if before is ABSENT else {"": copy.deepcopy(before)}
     for step in steps:
         names = [name.replace("~1", "/").replace("~0", "~") for name in step["path"].split("/")]
@@ -69,7 +69,7 @@ def _apply(holder: Any, place: Any, step: dict[str, Any]) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """By type as well, and whatever the order of an object's fields."""
+    """Compare types as well, and ignore the order of an object's fields."""
     if one is ABSENT or other is ABSENT:
         return one is other
     return orjson.dumps(one, option=orjson.OPT_SORT_KEYS) == orjson.dumps(other, option=orjson.OPT_SORT_KEYS)

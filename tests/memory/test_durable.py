@@ -1,4 +1,4 @@
-"""Durable commands: the same writes, from a stream; once, in order, never back from an erasure, or a dead letter."""
+"""Durable commands run the same writes from a stream, once and in order; failed ones become dead letters."""
 
 import asyncio
 from typing import Any
@@ -81,7 +81,7 @@ async def test_what_can_never_succeed_is_a_dead_letter(
 
 
 async def replay(bot: Agent, operation: str, route: str, body: Body, id: str) -> None:
-    """As the client does it while the bus still knows the id."""
+    """Replay a dead letter as the client does while the bus still knows its id."""
     await bot.command(operation, route, body, id=f"{id}-replay-{bot.tenant}", headers={"Hive-Msg-Id": id})
 
 
@@ -120,15 +120,15 @@ async def test_a_batch_that_is_published_twice_is_done_once(bot: Agent) -> None:
 async def test_what_was_published_before_an_erasure_stays_gone(
     bot: Agent, monkeypatch: pytest.MonkeyPatch, erased: Body
 ) -> None:
-    """It waits in the stream while its memory is erased, or its namespace, where it may not have been at all; what is
-    published afterwards begins a new one."""
+    """The command waits in the stream while its memory, or its namespace without that memory, is erased. Commands that
+    are published afterwards begin a new life."""
     ledger = bot.ledger
     await bot.put("k", "old")
     keys = ["k", *([] if erased else ["new"])]
     commit, held = ledger.commit, list[Any]()
 
     def hold(write: Any) -> Any:
-        """The first commands wait until the erasure is done."""
+        """Hold the first commands until the erasure is done."""
         if write.tenant != bot.tenant or len(held) == len(keys):
             return commit(write)
         held.append(write)

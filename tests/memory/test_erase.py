@@ -1,4 +1,4 @@
-"""Erasing takes a memory away with all its versions, says so, and ends with a receipt."""
+"""Erasing a memory removes all of its versions, announces it, and ends with a receipt."""
 
 import asyncio
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import IdempotencyConflict, Unavailable
-from hivemem_memory.decisions import erasing as rules
-from hivemem_memory.endpoints import erasing
-from hivemem_memory.endpoints.erasing import Eraser
+from hivemem_memory.decisions import erasures as rules
+from hivemem_memory.endpoints import erasures
+from hivemem_memory.endpoints.erasures import Eraser
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.erasures import ERASURE
 from hivemem_memory.entities.memories import MEMORY, receipt_id
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def kept(bot: Agent, key: str, namespace: str = NAMESPACE) -> int:
-    """How many versions the store has, straight from it."""
+    """Return how many versions the store has, read directly."""
     return len(await bot.ledger.history(MEMORY, bot.tenant, place_of(namespace, key), limit=1_000))
 
 
@@ -163,7 +163,7 @@ async def test_so_many_workers_confirm_and_no_more(bot: Agent, monkeypatch: pyte
 
 
 class Gate:
-    """Holds up an erasure of one tenant before each slice."""
+    """Blocks an erasure of one tenant before each slice."""
 
     def __init__(self, bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = asyncio.Event()
@@ -182,15 +182,15 @@ class Gate:
 
 
 async def test_one_that_takes_long_is_answered_before_it_is_done(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasing, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(erasing, "SLICE", 2)
+    monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(erasures, "SLICE", 2)
     gate = Gate(bot, monkeypatch)
     for key in range(5):
         await bot.put(f"k{key}", 1)
     receipt = await bot.ask("erase", namespace=NAMESPACE, id="e1")
     assert (receipt["status"], receipt["finished_at"], receipt["confirmed"]) == ("running", None, [])
     assert (await bot.ask("erase", namespace=NAMESPACE, id="e1"))["status"] == "running"
-    # Somebody confirms while it goes on.
+    # Another worker confirms the erasure while it runs.
     await bot.ask("erase_confirm", receipt=receipt["receipt"], worker="vectors", removed=1)
     gate.open.set()
     found = await done(bot, receipt["receipt"])
@@ -200,8 +200,8 @@ async def test_one_that_takes_long_is_answered_before_it_is_done(bot: Agent, mon
 
 
 async def test_one_that_was_held_up_spares_what_was_written_anew(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that was frozen, while another one did its work."""
-    monkeypatch.setattr(erasing, "PATIENCE_SECONDS", 0.05)
+    """A worker was frozen while another one did its work."""
+    monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.05)
     gate = Gate(bot, monkeypatch)
     for key in "ab":
         await bot.put(key, 1)
@@ -218,7 +218,7 @@ async def test_one_that_was_held_up_spares_what_was_written_anew(bot: Agent, mon
 
 
 async def test_a_durable_one_is_done_before_what_comes_behind_it(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasing, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.05)
     gate = Gate(bot, monkeypatch)
     await bot.put("a", 1)
     await bot.command("erase", NAMESPACE, {"namespace": NAMESPACE}, id=bot.id("e1"))
@@ -239,7 +239,7 @@ async def test_a_durable_one_is_done_before_what_comes_behind_it(bot: Agent, mon
 async def test_a_put_that_waited_in_the_stream_does_not_bring_it_back(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was published before the erasure is late, however long after it the put is delivered."""
+    """A put that was published before the erasure is late, however long after it the put is delivered."""
     held, release = asyncio.Event(), asyncio.Event()
     wait = Eraser._wait  # pyright: ignore[reportPrivateUsage]  # a command is held up right there
 
@@ -265,7 +265,7 @@ async def test_a_put_that_waited_in_the_stream_does_not_bring_it_back(
 async def test_a_store_that_is_away_for_a_moment_is_told_and_the_erasure_goes_on(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "ABANDONED_MICROSECONDS", 0)
+    monkeypatch.setattr(erasures, "ABANDONED_MICROSECONDS", 0)
     erase, failures = bot.ledger.erase, list[str]()
 
     async def away(entity: Any, tenant: str, id: str, **options: Any) -> Any:
@@ -285,14 +285,14 @@ async def test_a_store_that_is_away_for_a_moment_is_told_and_the_erasure_goes_on
 
 
 async def test_an_id_that_an_erasure_had_is_not_another_s(bot: Agent) -> None:
-    """Long after the ledger has forgotten the request, its receipt is still there."""
+    """The receipt outlives the ledger's memory of the request."""
     await bot.put("a", 1)
     await bot.put("b", 1)
     receipt = (await bot.ask("erase", namespace=NAMESPACE, key="a", id="e1"))["receipt"]
     head = await bot.ledger.head(ERASURE, bot.tenant, receipt)
     assert head is not None
-    order = rules.Order((NAMESPACE,), "b", "bot", "e1")
+    order = rules.ErasureOrder((NAMESPACE,), "b", "bot", "e1")
     with pytest.raises(IdempotencyConflict):
         rules.begin_erasure(lambda entity, id: head, receipt, order, 1)  # type: ignore[arg-type]  # one head is enough
-    same = rules.Order((NAMESPACE,), "a", "bot", "e1")
+    same = rules.ErasureOrder((NAMESPACE,), "a", "bot", "e1")
     assert rules.begin_erasure(lambda entity, id: head, receipt, same, 1) == []  # type: ignore[arg-type]  # as above

@@ -1,4 +1,4 @@
-"""What expires is deleted by the clock; what is left in the middle, or kept no longer, is looked after by it too."""
+"""Timers delete expired memories, finish interrupted work and drop records after their retention."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -8,13 +8,13 @@ import pytest
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_time
-from hivemem_memory.decisions.expiring import expire_memory
-from hivemem_memory.endpoints import erasing
-from hivemem_memory.endpoints.erasing import Eraser
+from hivemem_memory.decisions.expiry import expire_memory
+from hivemem_memory.endpoints import erasures
+from hivemem_memory.endpoints.erasures import Eraser
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_memory.reactions import clock
-from hivemem_memory.reactions.clock import Clock
+from hivemem_memory.reactions import upkeep
+from hivemem_memory.reactions.upkeep import Upkeep
 from hivemem_runtime.ledger.places import place_of
 
 from .chains import chain_is_current
@@ -49,7 +49,7 @@ async def test_what_has_expired_is_deleted_by_the_clock(bot: Agent) -> None:
 
 
 async def test_many_expire_at_once(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "AT_ONCE", 7)
+    monkeypatch.setattr(upkeep, "AT_ONCE", 7)
     at = soon()
     puts: list[Any] = [{"namespace": NAMESPACE, "key": f"k{n}", "value": 1, "expires_at": at} for n in range(30)]
     await bot.ask("put_batch", puts=puts)
@@ -59,7 +59,7 @@ async def test_many_expire_at_once(bot: Agent, monkeypatch: pytest.MonkeyPatch) 
 
 async def test_any_number_of_clocks_make_one_version(bot: Agent) -> None:
     await bot.put("a", 1, expires_at=soon(0.05))
-    clocks = [Clock(bot.ledger, Eraser(bot.ledger, bot.worker._parts.announcer), 60) for _ in range(4)]  # pyright: ignore[reportPrivateUsage]  # what it announces with
+    clocks = [Upkeep(bot.ledger, Eraser(bot.ledger, bot.worker._parts.announcer), 60) for _ in range(4)]  # pyright: ignore[reportPrivateUsage]  # what it announces with
 
     async def expired() -> bool:
         await asyncio.gather(*(each.expire(bot.tenant) for each in clocks))
@@ -120,7 +120,7 @@ async def test_a_store_that_cannot_be_looked_at_is_looked_at_again(bot: Agent, m
 
 
 async def test_an_erasure_that_somebody_left_is_gone_on_with(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasing, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.05)
     carry_out, left = Eraser._carry_out, list[str]()  # pyright: ignore[reportPrivateUsage]  # it is left right there
 
     def leave(eraser: Eraser, tenant: str, receipt: str, latest: int | None) -> None:
@@ -133,7 +133,7 @@ async def test_an_erasure_that_somebody_left_is_gone_on_with(bot: Agent, monkeyp
     await bot.put("a", 1)
     receipt = await bot.ask("erase", namespace=NAMESPACE)
     assert (receipt["status"], receipt["entries"]) == ("running", 0)
-    monkeypatch.setattr(erasing, "ABANDONED_MICROSECONDS", 100_000)
+    monkeypatch.setattr(erasures, "ABANDONED_MICROSECONDS", 100_000)
     await told_of(bot, "erased", 1)
 
     async def done() -> bool:
@@ -150,8 +150,8 @@ async def test_answers_are_forgotten_when_their_request_cannot_come_again(bot: A
         return await bot.ledger.count(ANSWER, bot.tenant, "age", equals={})
 
     assert await answers() == 1
-    await Clock(bot.ledger, eraser, 60).forget(bot.tenant)
+    await Upkeep(bot.ledger, eraser, 60).forget(bot.tenant)
     assert await answers() == 1
-    await Clock(bot.ledger, eraser, 0).forget(bot.tenant)
+    await Upkeep(bot.ledger, eraser, 0).forget(bot.tenant)
     assert await answers() == 0
     assert (await bot.memory("a"))["value"] == 1

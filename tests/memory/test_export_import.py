@@ -1,4 +1,4 @@
-"""Lines out, lines in: what is exported can be imported, as often as one likes."""
+"""Exported lines can be imported, any number of times."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

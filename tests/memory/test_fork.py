@@ -1,4 +1,4 @@
-"""Copying a namespace: as of a moment, all of it, once, whatever happens on the way."""
+"""A fork copies a namespace as of a moment, completely and once, even after interruptions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_time
-from hivemem_memory.endpoints.forking import SLICE_ITEMS
+from hivemem_memory.endpoints.forks import SLICE_ITEMS
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
@@ -47,7 +47,7 @@ async def failing(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 class Failing:
-    """A ledger that cannot be reached any more after so many slices of a fork."""
+    """A ledger that becomes unavailable after `left` slices of a fork."""
 
     def __init__(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
         self._commit = ledger.commit
@@ -266,7 +266,7 @@ async def erase(bot: Agent, namespace: str, key: str) -> None:
 
 
 async def written(bot: Agent, key: str, value: str) -> None:
-    """A key takes a new life once the end of the last one is announced."""
+    """Put until it is accepted: a key begins a new life once its erasure is announced."""
 
     async def put() -> bool:
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.limits import REPLY_BYTES
-from hivemem_memory.endpoints import reading
+from hivemem_memory.endpoints import reads
 
 from .exact import exactly
 from .hive import NAMESPACE, Agent, Body
@@ -38,7 +38,7 @@ async def get(bot: Agent, key: str = "k", **fields: Any) -> Body:
 
 
 async def no(bot: Agent, key: str = "k", **fields: Any) -> Body:
-    """The context of the refusal."""
+    """Check that `get` finds nothing, and return the context of the refusal."""
     refused = await bot.refusal("get", namespace=NAMESPACE, key=key, **fields)
     assert refused.code == 40401
     return refused.context
@@ -119,7 +119,7 @@ async def test_what_was_written_by_a_faster_clock_is_there_at_its_own_moment(
 ) -> None:
     await bot.put("k", 1)
     memory = await get(bot)
-    monkeypatch.setattr(reading, "microseconds", lambda: 0)
+    monkeypatch.setattr(reads, "now_microseconds", lambda: 0)
     assert await get(bot, as_of=memory["updated_at"]) == memory
 
 

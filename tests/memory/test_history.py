@@ -1,4 +1,4 @@
-"""A memory's versions, newest first: what made each, what it changed, page by page."""
+"""A memory's versions, newest first: the operation of each, its changes, page by page."""
 
 from typing import Any
 

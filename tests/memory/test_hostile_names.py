@@ -1,4 +1,4 @@
-"""Namespaces, keys and bodies that nobody should send: refused with the field's name, or kept exactly as they are."""
+"""Hostile namespaces, keys and bodies are refused with the field's name, or kept exactly as they are."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""One idempotency key is one command, for each operation that writes."""
+"""One idempotency key means one command, for each operation that writes."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A worker that is killed in the middle of things: another one finishes them, and nothing is done twice or left out."""
+"""When a worker is killed in the middle of a task, another one finishes it, without repetition or omission."""
 
 import asyncio
 import functools
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hivemem_memory.endpoints import erasing
+from hivemem_memory.endpoints import erasures
 from hivemem_memory.entities.memories import receipt_id
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.worker import Worker
@@ -48,7 +48,7 @@ def settings(request: pytest.FixtureRequest, bus: ProcessServer) -> Iterator[dic
 
 @pytest.fixture
 def victim(settings: dict[str, Any], tmp_path: Path) -> Iterator[ProcessServer]:
-    """A worker that is a process of its own."""
+    """A worker that runs as a process of its own."""
     port = free_port()
     directory = tmp_path / "victim"
     directory.mkdir()
@@ -69,8 +69,8 @@ def victim(settings: dict[str, Any], tmp_path: Path) -> Iterator[ProcessServer]:
 
 @pytest.fixture
 async def heir(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
-    """The one that finishes, once it is started."""
-    monkeypatch.setattr(erasing, "ABANDONED_MICROSECONDS", 300_000)
+    """The worker that finishes the task, once it is started."""
+    monkeypatch.setattr(erasures, "ABANDONED_MICROSECONDS", 300_000)
     worker = build(MemorySettings(**settings))
     yield worker
     await worker.stop()
@@ -90,7 +90,7 @@ async def remember(bot: Agent, namespace: str) -> None:
 
 
 async def entries(bot: Agent, receipt: str) -> int:
-    """How many an erasure has counted so far."""
+    """Return how many memories an erasure has counted so far."""
     try:
         return int((await bot.ask("erasure", receipt=receipt))["entries"])
     except Refused:
@@ -125,7 +125,7 @@ async def count_told(bot: Agent) -> int:
 
 
 async def every_key_once(bot: Agent) -> None:
-    """On the feed and in the chain: put once and erased once."""
+    """Check that feed and chain have each key put once and erased once."""
     assert (await bot.ask("count", prefix="session", include_deleted=True))["count"] == 0
 
     async def swept() -> bool:

@@ -1,5 +1,4 @@
-"""Leases as agents hold them: for a block, over crashes and pauses of their processes, over workers and servers that
-go."""
+"""Agents hold leases for a block, over crashes and pauses of their processes and outages of workers and servers."""
 
 import asyncio
 import os
@@ -113,7 +112,7 @@ async def test_a_process_that_was_paused_is_refused_with_its_old_token(bot: Agen
 
 
 async def test_a_lease_is_renewed_for_as_long_as_its_block_runs(bot: Agent, deployment: Deployment) -> None:
-    """Not by looking at the clock: three renewals of its own, and its first end is long past."""
+    """The test counts three renewals instead of reading the clock; the first end is long past by then."""
     async with client_of(bot, "holder", deployment) as holder, holder.changes("lease") as feed:
         async with holder.lease(NAMESPACE, ttl_seconds=0.3) as lease:
             ends = lease.expires_at
@@ -128,7 +127,7 @@ async def test_a_lease_is_renewed_for_as_long_as_its_block_runs(bot: Agent, depl
 async def test_a_block_ends_even_if_the_cancellation_of_a_renewal_is_lost(
     bot: Agent, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `wait_for` loses it before Python 3.12, where the answer comes at the same moment."""
+    """`wait_for` loses a cancellation before Python 3.12 if the answer arrives at the same moment."""
     renewing = asyncio.Event()
     request = Connection.request
 
@@ -176,7 +175,7 @@ async def test_a_lease_that_is_not_granted_in_time_is_held(bot: Agent, deploymen
 
 
 async def test_a_block_that_lost_its_lease_hears_of_it(bot: Agent, deployment: Deployment) -> None:
-    """Somebody released it from elsewhere, as a second process of the same agent can."""
+    """The lease is released from elsewhere, as a second process of the same agent can do."""
     async with client_of(bot, "holder", deployment) as holder:
 
         async def release(lease: Lease) -> None:

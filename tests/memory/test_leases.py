@@ -1,4 +1,4 @@
-"""Leases over the bus: in the order of coming, over two workers, woken and not polling, the same request again."""
+"""Leases over the bus: first come first served over two workers, woken without polling, retries are idempotent."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def second(deployment: Deployment) -> AsyncIterator[Worker]:
-    """Another worker of the same fleet, which gets about every second request."""
+    """A second worker of the same fleet, which gets about every second request."""
     worker = build(deployment.settings)
     await worker.start()
     yield worker
@@ -76,7 +76,7 @@ async def test_twenty_who_wait_at_two_workers_get_it_in_the_order_of_their_comin
 async def test_who_waits_is_woken_by_the_release_and_asks_for_nothing_meanwhile(
     place: Place, second: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lease would go on for an hour: nothing but the feed can tell that it is free."""
+    """The lease would last for an hour, so only the feed can tell that it is free."""
     looks: list[str] = []
     for worker in (place.agent.worker, second):
         ledger = parts_of(worker).ledger
@@ -95,7 +95,7 @@ async def test_who_waits_is_woken_by_the_release_and_asks_for_nothing_meanwhile(
     await place.agent.announced()
     await place.release(token)
     assert (await waiting)["token"] == token + 1
-    # Once when it came, and at most once for each change: acquired, awaited, acquired.
+    # Once on arrival, and at most once for each change: acquired, awaited, acquired.
     assert len(looks) <= 4
 
 
@@ -115,7 +115,7 @@ async def test_a_renewal_keeps_those_who_wait_waiting(place: Place) -> None:
     await place.agent.ask("renew", place.named, token=token, ttl_ms=LONG_MS)
     before = await place.lease()
     assert before.expires_at is not None
-    # The timer for its first end comes by and finds that it has not ended; its second end is far away.
+    # The timer for its first end fires and finds the lease renewed; its second end is far away.
     await place.agent.ask("renew", place.named, token=token, ttl_ms=500)
     assert (await waiting)["token"] == token + 1
 
@@ -138,7 +138,7 @@ async def test_the_same_request_again_keeps_its_place_and_gets_the_same_answer(p
     other = place.waits("other")
     await place.waited_for_by(2)
     again = [place.waits(id=id) for _ in range(4)]
-    # One answer each, of the two workers: those that were overtaken by a later try hear that they were.
+    # Each try gets one answer from the two workers; tries overtaken by a later one get a refusal.
     done, _ = await asyncio.wait([first, *again], return_when=asyncio.FIRST_COMPLETED)
     assert all(isinstance(task.exception(), Refused) for task in done)
     await place.release(token)
@@ -150,7 +150,7 @@ async def test_the_same_request_again_keeps_its_place_and_gets_the_same_answer(p
     assert (await place.lease()).waiters[0][1] == "other"
     assert await Place(place.agent.called("waiter")).release(token + 1)
     assert (await other)["token"] == token + 2
-    # Long after it was given back, the answer is still the same.
+    # The answer is the same long after the release.
     assert (await place.waits(id=id))["token"] == token + 1
 
 
@@ -162,7 +162,7 @@ async def settled(task: "asyncio.Task[Body]") -> Body | Refused:
 
 
 async def test_a_try_that_comes_after_its_turn_has_passed_hears_of_it(place: Place) -> None:
-    """Granted while nobody was there to hear it: the request that comes again finds the grant in the history."""
+    """The lease was granted after the caller had gone; its repeated request finds the grant in the history."""
     await place.acquire(ttl_ms=200)
     id = place.agent.id("absent")
     await place.waits(id=id, ttl_ms=100)

@@ -1,4 +1,4 @@
-"""Listing and counting: every combination of filters agrees with one look at everything, in either order."""
+"""Listing and counting: every combination of filters agrees with a plain filter over all memories, in both orders."""
 
 import itertools
 import random
@@ -67,7 +67,7 @@ def in_order(memories: list[Body], sort: str) -> list[Body]:
 
 
 def combinations(made: list[Body]) -> list[Body]:
-    """All that can be asked, leaving out what is None."""
+    """Return every combination of filters, omitting None."""
     choices: dict[str, tuple[Any, ...]] = {
         "prefix": PREFIXES,
         "memory_type": (None, "episodic"),
@@ -128,7 +128,7 @@ async def test_expired_memories_are_neither_listed_nor_counted(bot: Agent) -> No
 
 
 async def test_pages_hold_still_for_what_is_not_written_meanwhile(bot: Agent) -> None:
-    """The newest first, while the oldest ones are written again: those go to the front, the others stay."""
+    """The newest come first; memories written again move to the front, and the others keep their place."""
     keys = [f"k{number:03}" for number in range(40)]
     for key in keys:
         await bot.put(key, 0, memory_type="episodic" if key < "k020" else "semantic")

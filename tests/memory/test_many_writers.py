@@ -1,4 +1,4 @@
-"""Many who write at once, over one worker and over several on one store: no write is lost, and none is done twice."""
+"""Concurrent writers over one or several workers on one store: no write is lost or repeated."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ WRITERS = 50
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def second_worker(deployment: Deployment) -> AsyncIterator[Worker]:
-    """Beside the first one, on the same store: requests go to either."""
+    """A second worker on the same store; requests go to either."""
     worker = build(deployment.settings)
     await worker.start()
     yield worker
@@ -52,7 +52,7 @@ async def patched_by_all(bot: Agent) -> None:
 
 
 async def counted_by_all(bot: Agent) -> None:
-    """Each adds one to what it read, if nobody was faster."""
+    """Each writer increments the value that it read, on condition that it has not changed."""
     await bot.put("n", 0)
 
     async def count(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Many puts in one request: each has its own outcome, and the request is done once."""
+"""Many puts in one request: each has its own outcome, and a repeated request does nothing."""
 
 import asyncio
 from typing import Any
@@ -25,7 +25,7 @@ async def batch(bot: Agent, *puts: Body, id: str | None = None) -> list[Body]:
 
 
 def short(results: list[Body]) -> list[Any]:
-    """Of each, its version and whether it was created, or the error's code; a star where it was done before."""
+    """Return the version and `created` of each put, or its error code; a star marks a repeated one."""
     return [
         result["error"]["code"]
         if result["error"]

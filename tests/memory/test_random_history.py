@@ -1,4 +1,4 @@
-"""Random lives of a tenant's memories: every version, every past moment and every page agree with a plain model."""
+"""After random histories every version, every past moment and every page agrees with a plain model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Any writes in any order: each is answered, kept and told as the model says."""
+"""Random writes in any order are answered, stored and announced as the model says."""
 
 import random
 from typing import Any
@@ -86,7 +86,7 @@ async def write_batch(bot: Agent, chance: random.Random, model: Model, id: str) 
 
 
 async def repeat(done: tuple[str, Agent, Body, str]) -> None:
-    """What was done is answered once more; what was refused may be allowed by now, so it is left alone."""
+    """Repeat a successful write, which is answered again. A refused one may be allowed by now, so skip it."""
     operation, agent, body, id = done
     answer = await agent.ask(operation, body, id=id)
     results = answer["results"] if operation == "put_batch" else [answer]
@@ -108,7 +108,7 @@ async def check(bot: Agent, model: Model) -> None:
 
 
 def _births(versions: list[Body]) -> list[str]:
-    """When the life of each version began: that of what it restores, where it is a restore."""
+    """Return the beginning of the life of each version; a restore continues the life of its source."""
     births: list[str] = []
     for place, version in enumerate(versions):
         before = versions[place - 1] if place else None

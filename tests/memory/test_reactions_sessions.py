@@ -1,4 +1,4 @@
-"""A session's temporary memories end with it, and all that belongs to it goes when it is deleted."""
+"""A session's temporary memories are deleted when it ends, and all of its memories when it is deleted."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_memory.endpoints import erasing
+from hivemem_memory.endpoints import erasures
 from hivemem_memory.entities.memories import receipt_id
 from hivemem_memory.reactions import sessions
 
@@ -24,7 +24,7 @@ async def remember(bot: Agent, *namespaces: str) -> None:
 
 
 async def left(bot: Agent, *, deleted: bool = False) -> set[str]:
-    """The namespaces in which something is; with those in which it is deleted."""
+    """Return the namespaces that have memories; with `deleted`, deleted memories count, too."""
     found: set[str] = set()
     for prefix in ("temp", "session", "user"):
         found |= {each["namespace"] for each in await bot.pages("list", prefix=prefix, include_deleted=deleted)}
@@ -106,7 +106,7 @@ async def test_a_receipt_that_is_taken_does_not_keep_a_session_s_memories(bot: A
 
 
 async def test_what_came_after_the_end_of_a_session_is_spared(bot: Agent) -> None:
-    """Its id may be another session's by the time that this worker hears of it."""
+    """Another session may have its id by the time that this worker gets the change."""
     before = datetime.now(UTC) - timedelta(seconds=5)
     await remember(bot, "temp:s1", "session:s1", "temp:end")
     await terminate(bot.client, bot.tenant, "s1", at=before)
@@ -117,9 +117,9 @@ async def test_what_came_after_the_end_of_a_session_is_spared(bot: Agent) -> Non
 
 
 async def test_an_end_that_is_told_again_does_nothing_more(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A feed that is made anew tells it again, and a session of the same id may have begun since."""
+    """A rebuilt feed repeats the change, and a session of the same id may have begun since."""
     monkeypatch.setattr(sessions, "SKEW_MICROSECONDS", 0)
-    monkeypatch.setattr(erasing, "SKEW_MICROSECONDS", 0)
+    monkeypatch.setattr(erasures, "SKEW_MICROSECONDS", 0)
     await remember(bot, "temp:s1", "session:s1", "temp:s2", "temp:end")
     at = datetime.now(UTC)
     await terminate(bot.client, bot.tenant, "s1", at=at)
@@ -148,7 +148,7 @@ async def test_an_id_with_a_colon_names_no_namespace(bot: Agent) -> None:
 
 async def test_many_are_deleted_and_erased_in_slices(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SLICE", 3)
-    monkeypatch.setattr(erasing, "SLICE", 3)
+    monkeypatch.setattr(erasures, "SLICE", 3)
     puts: list[Any] = [
         {"namespace": f"{root}:s1", "key": f"k{number}", "value": 1}
         for root in ("temp", "session")
@@ -172,7 +172,7 @@ async def test_many_are_deleted_and_erased_in_slices(bot: Agent, monkeypatch: py
 async def test_a_store_that_is_away_for_a_moment_keeps_nothing_alive(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "ABANDONED_MICROSECONDS", 0)
+    monkeypatch.setattr(erasures, "ABANDONED_MICROSECONDS", 0)
     erase, failures = bot.ledger.erase, list[str]()
 
     async def away(entity: Any, tenant: str, id: str, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A namespace as of one moment, however many pages that takes and whatever is written meanwhile."""
+"""A snapshot shows a namespace at one moment, however many pages it takes and whatever is written meanwhile."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -70,7 +70,7 @@ async def test_all_pages_are_of_the_moment_of_the_first(bot: Agent) -> None:
 
 
 async def test_what_is_written_together_is_seen_together(bot: Agent) -> None:
-    """Whoever takes a snapshot of now may come while a commit is under way: it has its time, and is not there yet."""
+    """A snapshot of now may arrive during a commit that has the same time and is not visible yet."""
     keys = ("a", "m", "z")
     done = asyncio.Event()
 

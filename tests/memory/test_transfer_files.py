@@ -1,4 +1,4 @@
-"""Exports and imports as files: everything comes back, again and again, and past lines that are wrong."""
+"""Exports and imports as files: everything is restored, repeatedly, and wrong lines are skipped."""
 
 import io
 import json
@@ -30,14 +30,14 @@ async def hive(bot: Agent, deployment: Deployment) -> AsyncIterator[hivemem.Hive
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def elsewhere(deployment: Deployment) -> AsyncIterator[hivemem.Hive]:
-    """A tenant that has nothing yet."""
+    """A client with a new tenant."""
     tenant = deployment.agent().tenant
     async with hivemem.connect(deployment.settings.nats_url, tenant=tenant, agent="importer") as hive:
         yield hive
 
 
 async def fill(hive: hivemem.Hive) -> None:
-    """Of all sizes, from a few bytes to most of a page; and some that an export has to leave out."""
+    """Put memories of all sizes, from a few bytes to most of a page, and some that an export has to leave out."""
     puts = [
         hivemem.PutMemory(
             namespace=PREFIX if number % 3 else f"{PREFIX}:é {number % 7}",
@@ -57,7 +57,7 @@ async def fill(hive: hivemem.Hive) -> None:
 
 
 def said(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What memories say, without where they were before."""
+    """Return the content of memories, without their namespaces."""
     return [{name: value for name, value in line.items() if name != "copied_from"} for line in lines]
 
 
@@ -165,11 +165,11 @@ async def test_lines_that_are_wrong_are_told_and_the_others_go_on(hive: hivemem.
 @pytest.mark.parametrize(
     ("lines", "detail"),
     [
-        (b"", "no export of memories"),
-        (b"{}\n", "no export of memories"),
-        (b"not JSON\n", "no export of memories"),
-        (b'[{"hivemem": "memory"}]\n', "no export of memories"),
-        (b'{"namespace": "user:a", "key": "k", "value": 1}\n', "no export of memories"),
+        (b"", "not an export of memories"),
+        (b"{}\n", "not an export of memories"),
+        (b"not JSON\n", "not an export of memories"),
+        (b'[{"hivemem": "memory"}]\n', "not an export of memories"),
+        (b'{"namespace": "user:a", "key": "k", "value": 1}\n', "not an export of memories"),
         (b'{"hivemem": "memory", "schema": 2}\n', "schema 2, this client reads 1"),
     ],
 )
@@ -207,7 +207,7 @@ async def test_an_import_that_stopped_half_way_says_where_to_go_on(
 
 
 async def test_a_batch_that_grows_too_large_is_sent_in_parts(hive: hivemem.Hive) -> None:
-    """`1e9` is written out as `1000000000.0`, so what fits as it was read does not fit as it is sent."""
+    """`1e9` is written as `1000000000.0`, so a batch that fits when it is read may be too large when it is sent."""
     numbers = ",".join(["1e9"] * 150)
     lines = exported(*(f'{{"namespace":"{PREFIX}","key":"{key}","value":[{numbers}]}}' for key in range(1_500)))
     imported = await hive.import_from(io.BytesIO(lines))
@@ -248,7 +248,7 @@ async def test_a_line_without_an_end_is_not_kept_in_memory() -> None:
 
 
 def exported(*lines: dict[str, Any] | str) -> bytes:
-    """A file with these lines, in the namespace of `PREFIX` unless they name another."""
+    """Write a file with these lines, in the namespace of `PREFIX` unless they name another."""
     header = json.dumps({"hivemem": "memory", "schema": 1, "prefix": PREFIX, "as_of": "2026-01-31T09:30:00.000000Z"})
     texts = [line if isinstance(line, str) else json.dumps({"namespace": PREFIX, **line}) for line in lines]
     return ("\n".join([header, *texts]) + "\n").encode()

@@ -1,12 +1,12 @@
-"""The memory worker as a program: what it cannot start with, it says."""
+"""The memory worker as a program names the settings with which it cannot start."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from hivemem_memory.__main__ import main
-from hivemem_memory.worker import MemorySettings, build
+from hivemem_memory.worker import WORKER, MemorySettings, build
+from hivemem_runtime.program import main
 from hivemem_runtime.settings import SettingsError
 
 
@@ -14,7 +14,7 @@ def test_a_wrong_setting_ends_it_with_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIVEMEM_STORE", "postgres")
-    assert main() == 2
+    assert main(WORKER) == 2
     said = capsys.readouterr().err
     assert said.startswith("hivemem-memory: HIVEMEM_STORE='postgres'")
     assert said.count("\n") == 1

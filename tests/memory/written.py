@@ -1,4 +1,4 @@
-"""What the writes of the memory service promise, said once more in plain words."""
+"""The promises of the memory service's writes, as a plain model."""
 
 import copy
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Key:
 
 @dataclass
 class Model:
-    """Answers each write with its version, or the code of its refusal."""
+    """Answers each write with its version, or with the code of its refusal."""
 
     keys: dict[str, Key] = field(default_factory=dict[str, Key])
 

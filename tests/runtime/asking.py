@@ -1,4 +1,4 @@
-"""Set up a worker of sessions, ask it on the bus, and ask for its health over HTTP."""
+"""Sets up a sessions worker, sends it requests on the bus, and reads its health over HTTP."""
 
 import asyncio
 from pathlib import Path

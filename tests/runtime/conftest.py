@@ -1,4 +1,4 @@
-"""A nats-server for each test that may be killed, with declared streams, and a ledger of things."""
+"""A nats-server per test that may be killed, with declared streams, and a ledger of things."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer

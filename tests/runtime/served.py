@@ -1,4 +1,4 @@
-"""A service of a test: what its operations do can be held up, fail, and be large."""
+"""A service for tests, whose operations can block, fail, and return large answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.operations import Operation, ServiceContract
 from hivemem_runtime.ledger.port import Append, Outcome, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.policy import Policy
 from hivemem_runtime.service import Call, Service
 
 from .things import THING, Thing
@@ -37,12 +38,12 @@ CONTRACT = ServiceContract("things", "Things of a test.", (ECHO, HOLD, FAIL, REF
 LARGE_BYTES = 400_000
 LIMIT = 6
 HELD = LIMIT // 2
-"""A tenant alone may have half of them."""
+"""The share of the limit that a tenant alone may use."""
 
 
 @dataclass
 class Served:
-    """A service whose `hold` answers once the gate opens."""
+    """A service whose `hold` operation answers once the gate opens."""
 
     ledger: SqliteLedger
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,8 +52,8 @@ class Served:
     most: int = 0
     look: Callable[[], int] = field(default=lambda: 0)
 
-    def service(self) -> Service:
-        service = Service(CONTRACT, self.ledger)
+    def service(self, policy: Policy | None = None) -> Service:
+        service = Service(CONTRACT, self.ledger, policy)
         service.handler(ECHO, self.echo)
         service.handler(HOLD, self.hold)
         service.handler(FAIL, self.fail)

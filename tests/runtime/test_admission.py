@@ -1,6 +1,6 @@
-"""What may be under way: bounded, shared between tenants, and begun by turns."""
+"""Requests under way are bounded, shared between tenants, and started in turns."""
 
-from hivemem_runtime.bus.admission import Admission, Shares, Tenant
+from hivemem_runtime.bus.requests.admission import Admission, Shares, Tenant
 
 
 def admission(requests: int = 1_000, held: int = 1_000_000, working: int = 1_000_000) -> Admission[str]:
@@ -8,7 +8,7 @@ def admission(requests: int = 1_000, held: int = 1_000_000, working: int = 1_000
 
 
 def taken(admission: Admission[str], tenant: str, size: int = 1, expected: int = 0) -> list[Tenant[str]]:
-    """Everything that is taken of a tenant until it is refused."""
+    """Admit requests of a tenant until one is refused; return the admitted ones."""
     found: list[Tenant[str]] = []
     while (tenant_of := admission.take(tenant, f"{tenant}{len(found)}", size, expected)) is not None:
         found.append(tenant_of)

@@ -1,4 +1,4 @@
-"""Announcing: every version once and in order, whatever dies in between."""
+"""Every version is announced once and in order, whatever dies in between."""
 
 import asyncio
 import time
@@ -10,10 +10,10 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.bus import announcer as module
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed import announcer as module
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.feed.publisher import encode_announcement
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import encode_announcement
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
@@ -33,7 +33,7 @@ from .things import (
 
 
 def later() -> int:
-    """A clock by which everything was committed long ago, so that a sweep takes it at once."""
+    """A clock by which every commit is old, so that a sweep takes it at once."""
     return time.time_ns() // 1_000 + 60_000_000
 
 
@@ -244,7 +244,7 @@ async def test_what_cannot_be_said_does_not_silence_the_rest(
 async def test_an_unknown_fault_does_not_silence_it(
     client: Client, ledger: SqliteLedger, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(module, "LONGEST_RETRY_SECONDS", 0.01)
     announcer = start(ledger)
     faults = [1, 2]
 

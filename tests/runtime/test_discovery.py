@@ -1,4 +1,4 @@
-"""Workers are found by the services protocol of NATS, and cannot be made to publish elsewhere by it."""
+"""Workers answer the services protocol of NATS, and it cannot make them publish elsewhere."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,9 +11,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.micro.service import ServiceInfo, ServicePing, ServiceStats
 
-from hivemem_runtime.bus import discovery
-from hivemem_runtime.bus.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.requests import discovery
+from hivemem_runtime.bus.requests.discovery import Discovery, Endpoint
 from hivemem_runtime.bus.subscriptions import subscribe
 
 from .things import eventually
@@ -22,7 +22,7 @@ SUBJECT = "hive.req.*.*.things.echo"
 
 
 class Asked:
-    """Counts calls for the health, one for each answer to STATS."""
+    """Counts the calls of the health function, one per answer to STATS."""
 
     def __init__(self) -> None:
         self.times = 0

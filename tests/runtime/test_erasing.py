@@ -1,4 +1,4 @@
-"""Erasing what has been announced, and announcing it first where it has not."""
+"""Announced keys are erased; other keys are announced first."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import RevisionConflict, Unavailable
 from hivemem_runtime import erasing
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.erasing import erase_announced
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.sqlite import SqliteLedger
@@ -21,7 +21,7 @@ async def erase(ledger: SqliteLedger, announcer: Announcer, **asked: Any) -> Sta
 
 @pytest.fixture
 def announcer(client: Client, ledger: SqliteLedger) -> Announcer:
-    """Not started: nothing is announced before it is."""
+    """An announcer that is not started, so nothing is announced before a test starts it."""
     return Announcer(ledger, [THING])
 
 

@@ -1,4 +1,4 @@
-"""Expressions: the evaluator answers what the library answers, within a budget that is the same on every machine."""
+"""The evaluator of expressions agrees with the library, within a budget that is the same on every machine."""
 
 from itertools import product
 from traceback import walk_tb
@@ -101,7 +101,7 @@ def theirs(text: str, state: Any = STATE, event: Any = EVENT) -> Any:
 
 def agree(text: str, **values: Any) -> bool:
     mine, other = ours(text, **values), theirs(text, **values)
-    if other.__class__ in (list, dict):  # the kinds of numbers in it are compared by expressions of their own
+    if other.__class__ in (list, dict):  # other expressions compare the number types inside
         return type(mine) is type(other) and len(mine) == len(other)
     return repr(mine) == repr(bytes(other) if isinstance(other, bytearray) else other)
 

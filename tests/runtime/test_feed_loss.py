@@ -1,4 +1,4 @@
-"""A feed that lost messages is told them again from the ledger: each version once and in order, under another epoch."""
+"""After a loss the workers announce again from the ledger: each version once and in order, in a new epoch."""
 
 import shutil
 import sqlite3
@@ -12,11 +12,11 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.streams import FEED_EPOCH
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.feed_keeper import FeedKeeper, StreamState
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.feed.stream_keeper import FeedKeeper, StreamState
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_runtime.bus.streams import MEBIBYTE, StreamSettings
-from hivemem_runtime.ledger.port import FeedMark
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
 
@@ -49,7 +49,7 @@ def forget_index(stream: Path) -> None:
 
 
 def truncate(stream: Path) -> None:
-    """As when the end of a file had not reached the disk."""
+    """Truncate a file, as when its end had not reached the disk."""
     last = blocks(stream)[-1]
     with last.open("r+b") as file:
         file.truncate(last.stat().st_size * 3 // 4)
@@ -119,8 +119,8 @@ async def test_what_a_damaged_stream_lost_is_told_again(
 async def test_a_block_that_the_server_passes_over_in_silence_is_found(
     bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer, damage: Damage
 ) -> None:
-    """The server counts the messages of an earlier block from its index, and tells nobody that it cannot read them. A
-    beginning that is gone looks as if it had left the feed by its age."""
+    """The server counts the messages of an earlier block from its index, and does not report that it cannot read them.
+    A missing beginning looks as if the messages had expired."""
     large = "x" * 50_000
     for number in range(300):
         await count_many(ledger, [f"t{number % 7}"], note=large)
@@ -159,7 +159,7 @@ async def test_a_folder_that_is_put_back_is_told_what_came_since(
 async def test_a_worker_that_was_away_finds_the_loss_though_others_have_told_more_since(
     bus: ProcessServer, client: Client, ledger: SqliteLedger, announcer: Announcer, tmp_path: Path
 ) -> None:
-    """Another ledger on the same feed uses the lost sequences, so that the feed is as long as it was."""
+    """Another ledger on the same feed reuses the lost sequences, so that the feed is as long as it was."""
     other = open_ledger(tmp_path / "other.db")
     await other.open()
     others = Announcer(other, [THING])
@@ -246,7 +246,7 @@ async def test_a_ledger_that_is_older_than_the_feed_is_noticed(
 async def test_a_ledger_that_is_older_than_the_epoch_of_the_feed_is_noticed(
     client: Client, tmp_path: Path, copied: bool
 ) -> None:
-    """Its mark is of no use in this epoch, and what it commits has versions that the feed has already."""
+    """Its mark means nothing in this epoch, and it commits versions that the feed already has."""
     path, copy = tmp_path / "older.db", tmp_path / "copy.db"
     ledger = open_ledger(path)
     await ledger.open()
@@ -295,7 +295,7 @@ async def test_a_feed_is_read_through_by_another_worker_where_the_first_one_ende
 ) -> None:
     first, second, third = (FeedKeeper(client, StreamSettings()) for _ in range(3))
     assert [await keeper.claims_scrub() for keeper in (first, first, second)] == [True, False, False]
-    monkeypatch.setattr("hivemem_runtime.bus.feed_keeper.SCRUB_SECONDS", 0.0)
+    monkeypatch.setattr("hivemem_runtime.bus.feed.stream_keeper.SCRUB_SECONDS", 0.0)
     assert await second.claims_scrub()
     await second.scrubbed()
     assert [await keeper.claims_scrub() for keeper in (first, second, third)] == [False, False, False]
@@ -304,7 +304,7 @@ async def test_a_feed_is_read_through_by_another_worker_where_the_first_one_ende
 async def test_the_loss_of_a_message_that_was_reacted_to_is_noticed_by_a_worker_that_begins(
     bus: ProcessServer, client: Client, tmp_path: Path
 ) -> None:
-    """The worker was killed before it had noted by itself how far it had announced."""
+    """The worker was killed before it had stored its own announced mark."""
     path, copy = tmp_path / "killed.db", tmp_path / "copy.db"
     ledger = open_ledger(path)
     await ledger.open()

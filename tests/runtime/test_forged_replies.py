@@ -1,4 +1,4 @@
-"""A worker answers an inbox of the caller and publishes nothing else, whatever a request says."""
+"""A worker publishes answers to the caller's inbox only, whatever a request says."""
 
 import nats.errors
 import orjson
@@ -7,11 +7,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from hivemem_contracts.subjects import Sender, inbox_prefix
-from hivemem_runtime.bus.asking import request_as
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.jetstream import ask as jetstream_ask
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests.intake import Requests
+from hivemem_runtime.bus.requests.outgoing import request_as
 from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.policy import Policy
 from hivemem_testing.process import ProcessServer
 
 from .served import Served, ask, code_of
@@ -66,7 +67,8 @@ async def test_without_a_place_for_the_answer_writes_are_done_and_reads_are_not(
 async def test_a_worker_may_answer_to_the_callers_own_inboxes_alone(
     client: Client, caller: Client, served: Served, bus: ProcessServer
 ) -> None:
-    requests = Requests(client, served.service(), version="1.2.3", health=dict, own_inboxes=True)
+    service = served.service(Policy(own_inboxes=True))
+    requests = Requests(client, service, version="1.2.3", health=dict)
     await requests.start()
     with pytest.raises(nats.errors.TimeoutError):
         await caller.request("hive.req.acme.bot.things.echo", b"{}", timeout=0.2)

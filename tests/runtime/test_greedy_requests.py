@@ -1,4 +1,4 @@
-"""A tenant that asks for too much: memory stays bounded, others are served, and each request is answered."""
+"""When a tenant sends too much, memory stays bounded, others are served, and each request is answered."""
 
 import asyncio
 import socket
@@ -9,9 +9,9 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from hivemem_runtime.bus import outbox
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests import outbox
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.process import ProcessServer
@@ -37,7 +37,7 @@ async def test_a_tenant_that_asks_for_too_much_leaves_room_for_others(
 async def test_answers_are_under_way_until_they_have_left(
     bus: ProcessServer, client: Client, caller: Client, served: Served
 ) -> None:
-    """Many small requests for large answers, from callers that do not wait."""
+    """Callers send many small requests for large answers without waiting for them."""
     held_limit = 8 * 1024 * 1024
     requests = Requests(client, served.service(), version="1.2.3", health=dict, bytes_under_way=held_limit)
     await requests.start()
@@ -75,7 +75,7 @@ async def test_a_server_that_does_not_read_is_told_as_trouble(
 
 
 async def test_a_burst_of_large_requests_is_answered_whole(tmp_path: Path, ledger: SqliteLedger) -> None:
-    """The connection is read fast enough for the server, which cuts off who leaves too much unread."""
+    """The connection is read fast enough for the server, which closes slow readers."""
     count, body = 300, orjson.dumps({"text": "x" * 500_000})
     frame = b"PUB hive.req.acme.bot.things.echo _INBOX.burst %d\r\n%s\r\n" % (len(body), body)
     with packaged_nats(tmp_path / "burst", extra_configuration="max_pending: 256MB\n") as server:

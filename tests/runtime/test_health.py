@@ -15,7 +15,7 @@ from hivemem_runtime.health import HealthServer
 
 @dataclass
 class Probed:
-    """Two workers, whose health a test decides."""
+    """Two workers whose health a test sets."""
 
     ready: dict[str, bool] = field(default_factory=lambda: {"one": True, "two": True})
     hang: set[str] = field(default_factory=set[str])

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error, or lines for a person."""
+"""Logs are one JSON object per line on standard error, or lines for a person."""
 
 import json
 import logging

@@ -1,10 +1,10 @@
-"""A name that is too long for an answer costs nobody but its owner."""
+"""A name that is too long for an answer affects only its owner."""
 
 import orjson
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import CODE_HEADER, TooLarge
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests.intake import Requests
 
 
 async def test_a_request_in_a_name_that_no_worker_could_ask_in_is_refused(requests: Requests, caller: Client) -> None:

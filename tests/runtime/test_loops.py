@@ -1,4 +1,4 @@
-"""Background loops: none ends in silence, and each ends when it is stopped."""
+"""No background loop ends silently, and each ends when it is stopped."""
 
 import asyncio
 from contextlib import suppress
@@ -13,7 +13,7 @@ from .things import eventually
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "BACKOFF_SECONDS", (0.01,))
+    monkeypatch.setattr(loops, "LONGEST_BACKOFF_SECONDS", 0.01)
 
 
 def task_of(name: str) -> "asyncio.Task[object]":
@@ -39,7 +39,7 @@ async def test_a_loop_that_fails_or_ends_early_is_started_again_and_says_so(
         if began == 2:
             return
         if began == 3:
-            raise asyncio.CancelledError  # of a task that is not ours
+            raise asyncio.CancelledError  # the cancellation of another task
         gone_well.set()
         await loop.stopping.wait()
 
@@ -71,7 +71,7 @@ async def test_a_loop_that_is_ended_from_outside_is_trouble_for_good() -> None:
 
 
 async def test_a_stop_ends_a_loop_that_misses_its_cancellation() -> None:
-    """As `wait_for` loses it before Python 3.12, where the answer comes at the same moment."""
+    """`wait_for` loses a cancellation before Python 3.12 if the answer arrives at the same moment."""
 
     async def run() -> None:
         while not loop.stopping.is_set():

@@ -1,4 +1,4 @@
-"""What anybody may send to a worker stops nothing, and a worker copes with servers that are away."""
+"""No message stops a worker, and a worker survives outages of its servers."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ REPLIES = (b"", b"_INBOX.\xff", b"_INBOX.a\x0b1", b"\x0c", b"$JS.API.INFO", b"_I
 
 
 async def create(client: Client) -> int:
-    """By somebody who has nothing to do with any of it."""
+    """Create a session as an uninvolved agent, and return its revision."""
     body = orjson.dumps({"app_name": "a", "user_id": "u"})
     answer = await client.request("hive.req.other.bystander.sessions.create", body, timeout=SECONDS)
     revision: int = orjson.loads(answer.data)["revision"]

@@ -1,4 +1,4 @@
-"""Answers that end before they grow too large, and cursors that belong to one list."""
+"""Pages end before they grow too large, and a cursor is valid for one list only."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""A worker as a program: it serves until a signal ends it, and names what is wrong with its environment."""
+"""A worker as a program serves until a signal ends it, and names faults of its environment."""
 
 import asyncio
 import os
@@ -12,7 +12,8 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_sessions.__main__ import main
+from hivemem_runtime.program import main
+from hivemem_sessions.worker import WORKER
 from hivemem_testing.ports import free_port
 from hivemem_testing.process import ProcessServer
 
@@ -32,6 +33,7 @@ class Program:
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hivemem_sessions"),
             env=self._environment,
+            umask=0,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -74,6 +76,8 @@ async def test_the_program_serves_until_it_is_told_to_end_and_finishes_what_it_t
     jetstream = caller.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
     last = await jetstream.get_last_msg("CHANGES", "hive.chg.acme.event.s1")
     assert orjson.loads(last.data or b"")["version"] == len(sequences)
+    for path in (tmp_path / "data", *(tmp_path / "data").iterdir()):
+        assert path.stat().st_mode & 0o077 == 0, f"{path} is not for its owner alone"
 
 
 async def test_the_program_can_be_ended_while_it_waits_for_a_server(tmp_path: Path) -> None:
@@ -107,7 +111,7 @@ def test_main_answers_a_wrong_setting_with_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIVEMEM_STORE", "paper")
-    assert main() == 2
+    assert main(WORKER) == 2
     assert "HIVEMEM_STORE='paper'" in capsys.readouterr().err
 
 

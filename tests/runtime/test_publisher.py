@@ -1,4 +1,4 @@
-"""Publishing to the feed: each version once, in order, also where others publish on the same subjects."""
+"""Each version is published to the feed once and in order, even if others publish on the same subjects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,10 +9,10 @@ from nats.aio.client import Client
 
 from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.bus import publisher as module
-from hivemem_runtime.bus.feed_places import version_of
+from hivemem_runtime.bus.feed import publisher as module
+from hivemem_runtime.bus.feed.publisher import Outgoing, Publisher, PublishFailed, Signer, encode_announcement
+from hivemem_runtime.bus.feed.subject_places import version_of
 from hivemem_runtime.bus.jetstream import ask
-from hivemem_runtime.bus.publisher import Outgoing, Publisher, PublishFailed, Signer, encode_announcement
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 from hivemem_testing.process import ProcessServer
@@ -23,7 +23,7 @@ KEY = b"a key of the fleet"
 
 
 def change(id: str, version: int, number: int | None = None, value: object = 1) -> Outgoing:
-    """`number` is the change's own, where it is not the record's version."""
+    """Build a change. `number` is its own version, if that differs from the record's."""
     own = version if number is None else number
     announcement = Announcement("thing", "counted", Address((id,)), id, own, own - 1 or None, value)
     stamp = Stamp("acme", "thing", id, version, 1_700_000_000_000_000, "bot", "why")
@@ -72,7 +72,7 @@ def test_a_change_that_no_worker_signed_is_known(changed: str) -> None:
 async def test_messages_of_others_on_a_subject_are_passed_over(
     client: Client, publisher: Publisher, count: int
 ) -> None:
-    """Whatever they claim: no id at all, one that is no number, or one of a version far ahead."""
+    """Such messages have no id, an id without a number, or the number of a much later version."""
     await publisher.publish([change("a", 1), change("a", 2)])
     subject = change("a", 1).subject
     for headers in ({}, {"ce-id": "x:y"}, {"Nats-Msg-Id": "x:y"}, {"ce-id": "thing:acme:a:999999"}):

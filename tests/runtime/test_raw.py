@@ -1,4 +1,4 @@
-"""Bytes on subjects of their own: answered, refused as everywhere, bounded, shared by a queue."""
+"""Raw subjects: bytes in and out, the usual refusals, bounded, shared by a queue group."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -9,11 +9,13 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from hivemem_contracts.artifacts.operations import GET
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.raw import Answering, RawAnswer, RawRequest, RawSubject
+from hivemem_runtime.bus.requests.raw_subjects import Answering, RawAnswer, RawRequest, RawSubject
 from hivemem_runtime.bus.subscriptions import subscribe
+from hivemem_runtime.policy import Policy
 from hivemem_testing.contract import Server
 
 
@@ -26,7 +28,7 @@ async def client(nats_server: Server) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def answering(client: Client, subject: str, answer: Answering, under_way: int = 8) -> AsyncGenerator[RawSubject]:
-    raw = RawSubject(subject, answer, queue="raw", under_way=under_way)
+    raw = RawSubject(subject, answer, GET, Policy(), queue="raw", under_way=under_way)
     await raw.start(client)
     await client.flush()
     yield raw
@@ -45,7 +47,7 @@ def error_of(message: Msg) -> str:
 
 
 async def test_bytes_are_answered_as_they_are(client: Client) -> None:
-    subject = f"raw.{new_id()}"
+    subject = f"hive.req.acme.bot.raw.{new_id()}"
     data = bytes(range(256)) * 100
     async with answering(client, subject, echo):
         message = await client.request(subject, data, headers={"Is": "x"})
@@ -54,7 +56,7 @@ async def test_bytes_are_answered_as_they_are(client: Client) -> None:
 
 
 async def test_errors_are_answered_as_everywhere(client: Client) -> None:
-    subject = f"raw.{new_id()}"
+    subject = f"hive.req.acme.bot.raw.{new_id()}"
 
     async def refuse(request: RawRequest) -> RawAnswer:
         if request.data == b"known":
@@ -71,7 +73,7 @@ async def test_errors_are_answered_as_everywhere(client: Client) -> None:
 
 
 async def test_too_many_at_once_are_refused(client: Client) -> None:
-    subject = f"raw.{new_id()}"
+    subject = f"hive.req.acme.bot.raw.{new_id()}"
     go_on, taken = asyncio.Event(), asyncio.Semaphore(0)
 
     async def wait(request: RawRequest) -> RawAnswer:
@@ -90,7 +92,7 @@ async def test_too_many_at_once_are_refused(client: Client) -> None:
 
 
 async def test_what_was_taken_is_answered_before_it_stops(client: Client) -> None:
-    subject = f"raw.{new_id()}"
+    subject = f"hive.req.acme.bot.raw.{new_id()}"
     go_on, taken = asyncio.Event(), asyncio.Event()
 
     async def wait(request: RawRequest) -> RawAnswer:
@@ -98,7 +100,7 @@ async def test_what_was_taken_is_answered_before_it_stops(client: Client) -> Non
         await go_on.wait()
         return RawAnswer(data=b"done")
 
-    raw = RawSubject(subject, wait, under_way=2)
+    raw = RawSubject(subject, wait, GET, Policy(), under_way=2)
     await raw.start(client)
     asked = asyncio.create_task(client.request(subject, b"", timeout=10))
     await taken.wait()
@@ -109,7 +111,7 @@ async def test_what_was_taken_is_answered_before_it_stops(client: Client) -> Non
 
 
 async def test_nobody_can_have_an_answer_sent_elsewhere_than_to_an_inbox(client: Client) -> None:
-    subject, elsewhere = f"raw.{new_id()}", f"elsewhere.{new_id()}"
+    subject, elsewhere = f"hive.req.acme.bot.raw.{new_id()}", f"elsewhere.{new_id()}"
     subscription = await client.subscribe(elsewhere)  # pyright: ignore[reportUnknownMemberType]  # its future is untyped
     async with answering(client, subject, echo):
         await client.publish(subject, b"x", reply=elsewhere)
@@ -158,7 +160,7 @@ async def test_another_tenant_finds_room_beside_one_that_takes_all_it_may(client
 
 
 async def test_those_of_a_queue_share_what_comes(client: Client, nats_server: Server) -> None:
-    subject = f"raw.{new_id()}"
+    subject = f"hive.req.acme.bot.raw.{new_id()}"
     other = await connect(nats_server.url, "raw test")
     async with answering(client, subject, echo), answering(other, subject, echo):
         answers = [await client.request(subject, b"x") for _ in range(20)]

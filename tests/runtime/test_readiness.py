@@ -1,4 +1,4 @@
-"""A worker is ready while no part of it has trouble."""
+"""A worker is ready while none of its parts reports trouble."""
 
 import asyncio
 from contextlib import suppress
@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.operations import ServiceContract
 from hivemem_runtime import worker as module
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.service import Service
 from hivemem_runtime.worker import Parts, Worker
 from hivemem_sessions.worker import build
@@ -56,7 +56,7 @@ async def test_a_store_that_hangs_does_not_hold_up_the_answer(
 
     async def hang() -> None:
         while not released.is_set():
-            with suppress(asyncio.CancelledError):  # as a driver in the middle of a command may
+            with suppress(asyncio.CancelledError):  # a driver in the middle of a command may behave like this
                 await released.wait()
 
     monkeypatch.setattr(ledger, "check", hang)

@@ -1,24 +1,26 @@
-"""Where answers go, and how errors travel, as decided for each message."""
+"""The reply subjects that a worker accepts, and the encoding of errors."""
 
 import orjson
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.subjects import Sender, inbox_prefix
-from hivemem_runtime.bus.replies import ERROR_BYTES, Unanswered, error_body, error_headers, inbox_of, reply_allowed
+from hivemem_runtime.bus.requests.replies import ERROR_BYTES, Unanswered, error_body, error_headers, inbox_of
+from hivemem_runtime.policy import Policy
 
 BOT = Sender("acme", "bot")
+ANY, OWN = Policy(), Policy(own_inboxes=True)
 
 
 @pytest.mark.parametrize("reply", ["_INBOX.x", "_INBOX.abc.DEF.1", "_INBOX_acme_bot.x", "_INBOX_acme_bot.x.y.z"])
 def test_an_answer_goes_to_a_plain_inbox_or_to_the_callers_own(reply: str) -> None:
-    assert reply_allowed(BOT, reply, own_only=False)
-    assert reply_allowed(BOT, reply, own_only=True) == reply.startswith("_INBOX_")
+    assert ANY.reply_allowed(BOT, reply)
+    assert OWN.reply_allowed(BOT, reply) == reply.startswith("_INBOX_")
 
 
-@pytest.mark.parametrize("own_only", [False, True])
-def test_an_answer_goes_back_to_another_account(own_only: bool) -> None:
-    assert reply_allowed(BOT, "_R_.kWXRdj.rRo2Hd", own_only)
+@pytest.mark.parametrize("policy", [ANY, OWN])
+def test_an_answer_goes_back_to_another_account(policy: Policy) -> None:
+    assert policy.reply_allowed(BOT, "_R_.kWXRdj.rRo2Hd")
     assert inbox_of("_R_.kWXRdj.rRo2Hd") is not None
 
 
@@ -58,22 +60,22 @@ def test_an_answer_goes_back_to_another_account(own_only: bool) -> None:
     ],
 )
 def test_an_answer_goes_nowhere_else(reply: str) -> None:
-    assert not reply_allowed(BOT, reply, own_only=False)
+    assert not ANY.reply_allowed(BOT, reply)
 
 
 def test_the_border_between_tenant_and_agent_is_not_ambiguous() -> None:
     first, second = Sender("a_b", "c"), Sender("a", "b_c")
     assert inbox_prefix("a_b", "c") == "_INBOX_a%5Fb_c"
-    assert reply_allowed(first, "_INBOX_a%5Fb_c.x", own_only=True)
-    assert not reply_allowed(second, "_INBOX_a%5Fb_c.x", own_only=False)
-    assert not reply_allowed(first, "_INBOX_a_b_c.x", own_only=False)
+    assert OWN.reply_allowed(first, "_INBOX_a%5Fb_c.x")
+    assert not ANY.reply_allowed(second, "_INBOX_a%5Fb_c.x")
+    assert not ANY.reply_allowed(first, "_INBOX_a_b_c.x")
     assert inbox_prefix("x.y", "\u00e9") == "_INBOX_x%2Ey_%C3%A9"
 
 
 def test_who_does_not_say_who_it_is_has_no_inbox_of_its_own() -> None:
-    assert reply_allowed(None, "_INBOX.x", own_only=False)
-    assert not reply_allowed(None, "_INBOX_acme_bot.x", own_only=False)
-    assert not reply_allowed(None, "_INBOX.x", own_only=True)
+    assert ANY.reply_allowed(None, "_INBOX.x")
+    assert not ANY.reply_allowed(None, "_INBOX_acme_bot.x")
+    assert not OWN.reply_allowed(None, "_INBOX.x")
 
 
 def test_discovery_answers_any_inbox() -> None:

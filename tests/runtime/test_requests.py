@@ -1,4 +1,4 @@
-"""Requests: bounded, told about in the ecosystem's own way, and finished before a worker leaves."""
+"""Requests are bounded, listed by the services protocol, and finished before a worker stops."""
 
 import asyncio
 from typing import Any, cast
@@ -8,7 +8,7 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_runtime.bus.requests import Requests
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Service
 from hivemem_testing.process import ProcessServer

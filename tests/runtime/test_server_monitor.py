@@ -1,4 +1,4 @@
-"""What a nats-server's monitoring tells of itself, and pages that are none."""
+"""The monitoring pages of a nats-server, and pages that are invalid."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings: from the environment and a file, nested ones too; what is wrong is named."""
+"""Settings come from the environment and a file, nested ones too, and an error names the setting."""
 
 import os
 import traceback
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hivemem_runtime.program import WorkerKind, installed_workers
 from hivemem_runtime.settings import SettingsError, WorkerSettings, load
 
 
@@ -60,6 +61,8 @@ def test_what_is_given_goes_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
         ("HIVEMEM_STREAMS__REPLICAS", "9"),
         ("HIVEMEM_STREAMS__UNKNOWN", "1"),
         ("HIVEMEM_STREAMSS__REPLICAS", "1"),
+        ("HIVEMEM_STORE__REPLICAS", "1"),
+        ("hivemem_stoer", "mongo"),
     ],
 )
 def test_what_is_wrong_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -67,6 +70,50 @@ def test_what_is_wrong_in_the_environment_is_named(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SettingsError) as refused:
         load(WorkerSettings)
     assert str(refused.value).startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "nearest"),
+    [
+        ("HIVEMEM_STOER", "HIVEMEM_STORE"),
+        ("HIVEMEM_STREAMS__REPLICA", "HIVEMEM_STREAMS__REPLICAS"),
+        ("HIVEMEM_MINIO_BUKET", "HIVEMEM_MINIO_BUCKET"),
+        ("HIVEMEM_CONFG", "HIVEMEM_CONFIG"),
+        ("HIVEMEM_EXPIRES_EVERY", "HIVEMEM_EXPIRE_EVERY"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_nearest_name(
+    monkeypatch: pytest.MonkeyPatch, misspelt: str, nearest: str
+) -> None:
+    monkeypatch.setenv(misspelt, "1")
+    with pytest.raises(SettingsError, match=f"^{misspelt}: there is no such setting; the nearest name is {nearest}$"):
+        load(WorkerSettings, [AnotherWorker])
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["HIVEMEM_URL", "HIVEMEM_TENANT", "HIVEMEM_AGENT", "HIVEMEM_MINIO_TAG", "HIVEMEM_TEST_SEED", "HIVEMEM_BENCH_SIZE"],
+)
+def test_a_variable_of_a_client_of_compose_or_of_the_tests_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    assert load(WorkerSettings) == WorkerSettings()
+
+
+@pytest.mark.parametrize("kind", installed_workers(), ids=lambda kind: kind.contract.name)
+def test_workers_may_share_an_environment_and_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: WorkerKind[WorkerSettings]
+) -> None:
+    """A container has one worker installed, and its environment may have the settings of all."""
+    file = tmp_path / "hive.toml"
+    file.write_text('blobs = "minio"\n')
+    monkeypatch.setenv("HIVEMEM_CONFIG", str(file))
+    for other in installed_workers():
+        for name, field in other.settings.model_fields.items():
+            if name not in (kind.settings.model_fields if kind is not other else {"streams"}):
+                monkeypatch.setenv(f"HIVEMEM_{name.upper()}", f"{field.get_default()}")
+    assert load(kind.settings).store == "sqlite"
 
 
 def test_several_servers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The life of a worker: servers that come late, are too old or go away; health; leaving in good order."""
+"""The life of a worker: servers that start late, are too old or fail; health; an orderly stop."""
 
 import asyncio
 import sqlite3
@@ -15,9 +15,10 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.operations import ServiceContract
 from hivemem_contracts.sessions.operations import SESSIONS
 from hivemem_runtime import worker as module
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.background import Background
+from hivemem_runtime.bus.commands.partitions import Partitions
 from hivemem_runtime.bus.connection import ServerTooOld, connect
-from hivemem_runtime.bus.partitions import Partitions
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError
@@ -32,7 +33,7 @@ from .things import THING, eventually, open_ledger
 
 
 async def test_a_worker_waits_for_a_server_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.05,))
+    monkeypatch.setattr(module, "LONGEST_START_RETRY_SECONDS", 0.05)
     port = free_port()
     worker = build(settings(f"nats://127.0.0.1:{port}", tmp_path))
     starting = asyncio.create_task(start_with_patience(worker, asyncio.Event()))
@@ -56,7 +57,7 @@ async def test_waiting_ends_when_the_worker_is_stopped(tmp_path: Path) -> None:
 
 
 async def test_waiting_ends_when_the_patience_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(module, "LONGEST_START_RETRY_SECONDS", 0.01)
     worker = build(settings(f"nats://127.0.0.1:{free_port()}", tmp_path))
     with pytest.raises(Unavailable, match="cannot be reached"):
         await asyncio.wait_for(start_with_patience(worker, asyncio.Event(), 0.1), SECONDS)
@@ -83,7 +84,7 @@ async def test_a_server_that_is_too_old_is_refused_by_its_version(tmp_path: Path
 async def test_a_start_that_failed_half_way_can_be_tried_again(
     bus: ProcessServer, caller: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "START_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(module, "LONGEST_START_RETRY_SECONDS", 0.01)
     start, failures = Partitions.start, [1, 2]
 
     async def sometimes(partitions: Partitions) -> None:
@@ -114,7 +115,7 @@ async def test_an_operation_that_nothing_serves_is_a_fault_of_the_build(tmp_path
         )
 
 
-def idle_worker(bus: str, directory: Path, *background: module.Background) -> Worker:
+def idle_worker(bus: str, directory: Path, *background: Background) -> Worker:
     ledger = open_ledger(directory / "t.db")
     service = Service(ServiceContract("nothing", "Does nothing.", ()), ledger)
     return Worker(settings(bus, directory), Parts(service, ledger, Announcer(ledger, [THING]), background=background))
@@ -174,7 +175,7 @@ async def test_health_is_told_on_the_bus_too(bus: ProcessServer, caller: Client,
     await worker.stop()
 
 
-class Stubborn:
+class Stubborn(Background):
     def __init__(self, fault: BaseException, *, at_start: bool = False) -> None:
         self._fault = fault
         self._at_start = at_start
@@ -192,7 +193,7 @@ class Stubborn:
 async def test_a_part_that_does_not_stop_does_not_hold_the_others(
     bus: ProcessServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: BaseException
 ) -> None:
-    """Not even by the cancellation of a task of its own, such as a client lets out when its connection is lost."""
+    """This holds for a part that is cancelled from inside, too, as by a client whose connection is lost."""
     worker = idle_worker(bus.url, tmp_path, Stubborn(fault))
     await worker.start()
     await worker.stop()
@@ -206,7 +207,7 @@ async def test_who_keeps_requests_waiting_lets_them_go_before_anything_is_stoppe
 ) -> None:
     told: list[str] = []
 
-    class Part:
+    class Part(Background):
         async def start(self, client: Client) -> None:
             told.append("started")
 
@@ -232,7 +233,7 @@ async def test_what_is_made_only_once_outlives_a_start_that_failed(bus: ProcessS
     told: list[str] = []
     failures = [Unavailable("not yet", retry_after_ms=1)]
 
-    class Part:
+    class Part(Background):
         async def start(self, client: Client) -> None:
             told.append("started")
             if failures:

@@ -1,4 +1,4 @@
-"""Things that count up, and a bus to announce them on."""
+"""Things whose numbers increase, and a bus to announce them on."""
 
 import asyncio
 import inspect
@@ -24,7 +24,7 @@ DEADLINE_SECONDS: Final = 20.0
 POLL_SECONDS: Final = 0.01
 SILENCE_SECONDS: Final = 2.0
 UNSPEAKABLE: Final = "unspeakable"
-"""A number that cannot be announced: its subject would be too long."""
+"""The note of a thing that cannot be announced, because its subject would be too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ LEVEL: Final[Entity[Thing, Thing]] = Entity(
     snapshot_every=1,
     history=False,
 )
-"""Of which the head alone is kept."""
+"""An entity without history."""
 
 
 def open_ledger(path: Path) -> SqliteLedger:
@@ -84,7 +84,7 @@ def open_ledger(path: Path) -> SqliteLedger:
 
 
 def count(ledger: Ledger, id: str, note: str = "") -> Awaitable[Outcome]:
-    """Queue one more number of a thing."""
+    """Queue the next number of a thing."""
 
     def decide(heads: Heads, now: int) -> Decision:
         head = heads(THING, id)
@@ -107,24 +107,24 @@ async def count_many(ledger: Ledger, ids: list[str], note: str = "") -> None:
 
 
 async def told(client: Client) -> dict[str, list[int]]:
-    """Return the whole feed: the versions of each thing, in the order of the stream. A twin would show; what is no
-    change is passed over."""
+    """Return the versions of each thing on the feed, in the order of the stream, duplicates included. Messages that are
+    no changes are skipped."""
     found: dict[str, list[int]] = {}
     try:
         state = (await ask(client, "STREAM.INFO.CHANGES"))["state"]
-    except (JetStreamRefused, Unavailable):  # it is being made anew, or its server is started
+    except (JetStreamRefused, Unavailable):  # the stream is being recreated, or its server is starting
         return found
     if not state["messages"]:
         return found
     jetstream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]  # untyped keyword options
     try:
         subscription = await jetstream.subscribe("hive.chg.>", stream="CHANGES", ordered_consumer=True)
-    except NotFoundError:  # since then
+    except NotFoundError:  # the stream was recreated meanwhile
         return found
     for _ in range(int(state["messages"])):
         try:
             message = await subscription.next_msg(timeout=SILENCE_SECONDS)
-        except nats.errors.TimeoutError:  # fewer than the server counts: some cannot be read
+        except nats.errors.TimeoutError:  # fewer messages than the server counts: some cannot be read
             break
         body: dict[str, Any] = orjson.loads(message.data)
         if body:

@@ -1,4 +1,4 @@
-"""A store of nothing but heads, for the decisions about sessions."""
+"""A store of heads alone, for the decisions about sessions."""
 
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from hivemem_testing import heads
 
 
 class DictHeads(heads.DictHeads):
-    """What decisions about sessions append is applied at once."""
+    """Applies the appends of decisions about sessions at once."""
 
     def create(self, session_id: str = "s1", **fields: Any) -> None:
         command = CreateSession.model_validate({"app_name": "app", "user_id": "user", **fields})

@@ -21,13 +21,13 @@ class Agent(agent.Agent):
             try:
                 return await self.ask("create", body, id=id)
             except Refused as refused:
-                # An id is free again as soon as the erasure of its last owner is announced.
+                # An id is free again once the erasure of its last owner is announced.
                 if not refused.error["retryable"]:
                     raise
                 await asyncio.sleep(refused.context["retry_after_ms"] / 1_000)
 
     async def append(self, session_id: str, type: str = "note", /, *, id: str | None = None, **fields: Any) -> Body:
-        """Fields of the event are those that are not the append's own."""
+        """Append an event. `fields` are fields of the event, except `state_delta` and `expect_revision`."""
         own = {name: fields.pop(name) for name in ("state_delta", "expect_revision") if name in fields}
         return await self.ask("append", id=id, session_id=session_id, event={"type": type, **fields}, **own)
 
@@ -36,7 +36,7 @@ class Agent(agent.Agent):
         return found
 
     async def events(self, session_id: str, **fields: Any) -> list[Body]:
-        """All of them, page by page."""
+        """Return all events, read page by page."""
         found: list[Body] = []
         cursor: str | None = None
         while True:

@@ -1,4 +1,4 @@
-"""The sessions service as a plain thing in memory: what every read must answer, said in the simplest way."""
+"""A simple in-memory model of the sessions service, with the answer to every read."""
 
 import copy
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class ModelSession:
     events: list[Body] = field(default_factory=list[Body])
     revision: int = 0
     views: dict[int, Body] = field(default_factory=dict[int, Body])
-    """What each revision of this life looked like right after it was committed."""
+    """The session at each revision of this life, as it was right after the commit."""
     event_ids: dict[str, Body] = field(default_factory=dict[str, Body])
 
     @property

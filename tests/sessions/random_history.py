@@ -1,4 +1,4 @@
-"""A random life of a tenant, lived by the service and by the model at once."""
+"""A random history of a tenant, run on the service and the model at once."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ KEYS: Final = ("x", "y", "temp:t", "session:s", "user:u", "app:a", "project:p", 
 
 
 class RandomHistory:
-    """Each step asks both for the same and compares what they say; some requests are sent twice."""
+    """Each step sends one request to both and compares the answers; some requests are sent twice."""
 
     def __init__(self, bot: Agent, seed: int) -> None:
         self.bot = bot
@@ -21,7 +21,7 @@ class RandomHistory:
         self.number = 0
         self.refused: dict[int, int] = {}
         self.moments: dict[str, dict[int, str]] = {}
-        """When each revision of a living session was committed."""
+        """The commit time of each revision of a living session."""
 
     async def live(self, steps: int) -> None:
         doing: list[tuple[Callable[[], Awaitable[None]], int]] = [
@@ -39,7 +39,7 @@ class RandomHistory:
             await self.random.choice(actions)()
 
     async def both(self, expected: Callable[[], Any], operation: str, body: Body) -> tuple[Any, Body] | None:
-        """What the model says and what the service answers; None where both refuse for the same reason."""
+        """Return the answers of the model and the service, or None if both refuse for the same reason."""
         try:
             wanted, code = expected(), 0
         except No as no:
@@ -71,7 +71,7 @@ class RandomHistory:
         return self.random.choice(SESSIONS)
 
     async def noted(self, session_id: str, wanted: Body, answer: Body | None = None) -> None:
-        """The whole head, and when it was committed."""
+        """Compare the whole head, and record its commit time."""
         answer = answer or await self.bot.session(session_id)
         assert {name: answer[name] for name in wanted} == wanted
         self.moments.setdefault(session_id, {})[answer["revision"]] = answer["updated_at"]

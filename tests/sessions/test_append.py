@@ -1,4 +1,4 @@
-"""Appending: one step with its delta, conditional where it is asked to be, once where it is repeated."""
+"""An append is one step with its delta, conditional on request, and idempotent."""
 
 import asyncio
 

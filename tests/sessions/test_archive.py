@@ -1,4 +1,4 @@
-"""Cold storage: old events move there by themselves or with their session, and stay readable in every way."""
+"""Old events move to cold storage by age or with their session, and stay readable in every way."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_sessions.entities import SESSION
-from hivemem_sessions.reactions import archiving
+from hivemem_sessions.reactions import cold_storage
 
 from .conftest import ARCHIVE_AFTER_EVENTS
 from .hive import Agent, Body, eventually
@@ -30,12 +30,12 @@ async def fill(bot: Agent, session_id: str = "s1", count: int = COUNT) -> None:
 
 
 async def hot(bot: Agent, session_id: str = "s1") -> int:
-    """Freezing answers how many it moved: what is still hot, one by one, without leaving any of it so."""
+    """Return how many events were still hot. This freezes all of them, since `freeze` returns the number it moved."""
     return await bot.ledger.freeze(SESSION, bot.tenant, session_id, 2**53, limit=10_000)
 
 
 async def everything(bot: Agent, session_id: str) -> list[object]:
-    """Every way of reading."""
+    """Return the answers of every way of reading."""
     middle = (await bot.ask("events", session_id=session_id, after=COUNT // 2 - 1, limit=1))["items"][0]["at"]
     found: list[object] = [
         await bot.session(session_id, revision=1),
@@ -68,7 +68,7 @@ async def test_old_events_move_by_themselves_and_read_the_same(bot: Agent, monke
 
     monkeypatch.setattr(ledger, "freeze", noted)
     await bot.create("s1")
-    last = archiving.STEP * 2
+    last = cold_storage.STEP * 2
     await fill(bot, count=last - 1)
     await bot.announced()
     await bot.append("s1", event_id=f"e{last}")
@@ -87,7 +87,7 @@ async def test_frozen_history_reads_as_it_did_before(bot: Agent) -> None:
     before = await everything(bot, "s1")
     await bot.announced()
     ledger = bot.ledger
-    await archiving.freeze_through(ledger, bot.tenant, "s1", 433)
+    await cold_storage.freeze_through(ledger, bot.tenant, "s1", 433)
     assert await everything(bot, "s1") == before
     assert await hot(bot) > 0
     assert await everything(bot, "s1") == before

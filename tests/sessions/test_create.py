@@ -1,4 +1,4 @@
-"""Creating sessions, as contract.md tells of it."""
+"""Creating sessions, as contract.md describes it."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Beginning, statuses, appending and branching off, as pure rules."""
+"""The rules of creating, status changes, appending and forking, without a store."""
 
 import itertools
 from typing import Any
@@ -12,8 +12,8 @@ from hivemem_contracts.sessions.models import NewEvent
 from hivemem_contracts.sessions.requests import AppendEvent
 from hivemem_runtime.ledger.port import Head
 from hivemem_sessions.decisions import append_event, change_status, fork_session
-from hivemem_sessions.decisions.sharing import SEGMENTS
-from hivemem_sessions.endpoints.reading import parts_between
+from hivemem_sessions.decisions.shares import SEGMENTS
+from hivemem_sessions.endpoints.event_pages import ranges_between
 from hivemem_sessions.entities import SESSION, SessionHead, SessionRecord, Share
 
 from .heads import DictHeads
@@ -117,7 +117,7 @@ def test_an_event_is_kept_as_it_was_sent() -> None:
 
 
 class Story:
-    """Sessions as plain lists of (whose, number): what each one's events are, fork by fork."""
+    """A model of sessions: each has a list of its events as (owner, number), fork by fork."""
 
     def __init__(self) -> None:
         self.heads = DictHeads()
@@ -146,7 +146,7 @@ class Story:
 
     def read(self, session_id: str, after: int, before: int, reverse: bool) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
-        for part in parts_between(session_id, self.heads.session(session_id), after, before, reverse):
+        for part in ranges_between(session_id, self.heads.session(session_id), after, before, reverse):
             positions = list(range(part.first + 1, part.last))
             found += [(part.owner, position) for position in (positions[::-1] if reverse else positions)]
         return found

@@ -1,4 +1,4 @@
-"""State machines as pure rules: walks against a plain reference, guards, definitions that make no sense."""
+"""The rules of state machines: random walks against a simple model, guards, invalid definitions."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ machines = st.tuples(st.sampled_from(STATES), st.lists(arrows, max_size=8), st.b
 
 
 def reference(machine: Machine, at: str, event: str, n: int) -> str | None:
-    """Where an event leads to; None where it is refused."""
+    """Return the state to which an event leads, or None if it is refused."""
     if machine.open and event not in {arrow.event for arrow in machine.transitions}:
         return at
     holds = {None: True, "state.n > 1": n > 1, "state.n < 3": n < 3, "state.missing": False}

@@ -1,4 +1,4 @@
-"""What a delta does to every scope, for any deltas: merged, sized and rebuilt without a store."""
+"""The effect of any delta on every scope: merged, limited in size and rebuilt, without a store."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def encoded_size(state: State) -> int:
 
 
 def merged(state: State, delta: State) -> State:
-    """The promise, said once more in plain words."""
+    """Merge a delta in the simplest way that keeps the promise."""
     result = dict(state)
     for key, value in delta.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""Deletion is an erasure, and takes nothing from the forks that live on."""
+"""A deletion is an erasure, and takes nothing from living forks."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.subjects import Sender
-from hivemem_sessions.endpoints.deletion import Eraser
+from hivemem_sessions.endpoints.deletion import SessionEraser
 from hivemem_sessions.entities import SESSION
 
 from .hive import Agent, Body
@@ -31,7 +31,8 @@ EVERY_READ: tuple[tuple[str, Body], ...] = (
 
 
 async def family(bot: Agent) -> str:
-    """`a` with five events, its fork `b` with five, whose fork `c` has six. Answers a moment after the fourth of a."""
+    """Create `a` with five events, its fork `b` with five, and the fork `c` of `b` with six; return the time of a's
+    fourth."""
     await bot.create("a")
     for n in range(1, 6):
         await bot.append("a", content=f"a{n}")
@@ -106,16 +107,16 @@ async def test_of_two_deletions_at_once_the_later_one_finds_nothing(
     bot: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bot.create("s1")
-    erase = Eraser._erase  # pyright: ignore[reportPrivateUsage]  # it is overtaken right there
+    erase = SessionEraser._erase  # pyright: ignore[reportPrivateUsage]  # it is overtaken right there
     overtaken: list[str] = []
 
-    async def overtake(eraser: Eraser, sender: Sender, session_id: str, cause: str, keep: int) -> Any:
+    async def overtake(eraser: SessionEraser, sender: Sender, session_id: str, cause: str, keep: int) -> Any:
         if cause == bot.id("slow") and not overtaken:
             overtaken.append(cause)
             await bot.ask("delete", id=bot.id("fast"), session_id="s1")
         return await erase(eraser, sender, session_id, cause, keep)
 
-    monkeypatch.setattr(Eraser, "_erase", overtake)
+    monkeypatch.setattr(SessionEraser, "_erase", overtake)
     refused = await bot.refusal("delete", id=bot.id("slow"), session_id="s1")
     assert (refused.code, refused.context) == (40401, {"session_id": "s1"})
     assert (await bot.told()).count(("session.deleted", 2)) == 1
@@ -213,15 +214,15 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_the_same_again(
     for session_id in ("a", "b"):
         await bot.ask("delete", session_id=session_id)
     assert (await kept(bot))["a"] == [1, 2, 3]
-    done, interrupted = getattr(Eraser, step), list[str]()
+    done, interrupted = getattr(SessionEraser, step), list[str]()
 
-    async def interrupt(eraser: Eraser, sender: Sender, *arguments: Any) -> Any:
+    async def interrupt(eraser: SessionEraser, sender: Sender, *arguments: Any) -> Any:
         if sender.tenant == bot.tenant and not interrupted:
             interrupted.append(step)
             raise Unavailable("the store is away", retry_after_ms=1)
         return await done(eraser, sender, *arguments)
 
-    monkeypatch.setattr(Eraser, step, interrupt)
+    monkeypatch.setattr(SessionEraser, step, interrupt)
     assert (await bot.refusal("delete", session_id="c", id="m1")).code == 50301
     assert (await bot.refusal("get", session_id="c")).code == 40401
     receipt = await bot.ask("delete", session_id="c", id="m1")
@@ -258,7 +259,7 @@ async def test_a_session_that_is_written_to_all_the_time_is_refused_in_the_end(
 
 
 async def kept(bot: Agent) -> dict[str, list[int]]:
-    """Straight from the store: the positions of records that are still there."""
+    """Return the positions of the records that the store still has, read directly."""
     ledger = bot.ledger
     found: dict[str, list[int]] = {}
     for session_id in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""Durable commands: the same operations, from a stream; once, in order, or a dead letter."""
+"""Durable commands run the same operations from a stream, once and in order, or become dead letters."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Paging through events, in either direction, by type, author and time."""
+"""Events are paged in either direction, by type, author and time."""
 
 import base64
 

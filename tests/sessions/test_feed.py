@@ -1,4 +1,4 @@
-"""What the feed tells: subjects, CloudEvents headers, bodies, in order and once."""
+"""Changes on the feed: subjects, CloudEvents headers and bodies, in order and once."""
 
 import asyncio
 from datetime import datetime
@@ -118,7 +118,7 @@ async def test_the_values_are_those_of_the_answers(bot: Agent) -> None:
 
 
 async def test_a_session_of_a_used_id_is_told_again_from_its_first_event(bot: Agent) -> None:
-    """Within the time in which the bus still knows the changes of the one before."""
+    """The bus still detects duplicates of the first session's changes at that time."""
     for life in range(3):
         await bot.create("s1")
         for n in range(3):

@@ -1,4 +1,4 @@
-"""Forks: shared history up to a revision, a way of their own after it."""
+"""Forks share history up to a revision, and differ after it."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def origin(bot: Agent, events: int = 5) -> None:
-    """Revision 1 creates it, revision n + 1 has n events."""
+    """Create a session: revision 1 creates it, and revision n + 1 has n events."""
     await bot.create("origin", project_id="p", metadata={"m": 1}, initial_state={"temp:t": 0, "user:u": 0})
     for n in range(1, events + 1):
         await bot.append(

@@ -1,4 +1,4 @@
-"""One idempotency key is one command, for each operation that writes."""
+"""One idempotency key means one command, for each operation that writes."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ async def append(bot: Agent) -> tuple[Body, Body]:
 
 async def append_batch(bot: Agent) -> tuple[Body, Body]:
     one, two = await two_sessions(bot)
-    # Only the second part is done, so the first one is not known by an id of its own.
+    # Only the second part writes, so the first one has no stored id of its own.
     return {"appends": [{"session_id": "none", **event("a")}, {**one, **event("b")}]}, {
         "appends": [{**two, **event("c")}, {**one, **event("d", event_id="own")}]
     }
@@ -111,7 +111,7 @@ async def test_null_for_an_optional_field_says_the_same_as_leaving_it_out(bot: A
 
 
 async def test_an_event_id_of_the_workers_own_is_an_event_id_like_any_other(bot: Agent) -> None:
-    """Whoever brings an event back that was read somewhere brings its id with it."""
+    """A client that copies an event from elsewhere also copies its id."""
     await two_sessions(bot)
     first = await bot.ask("append", {"session_id": "s1", **event("e")}, id="m1")
     copy = event("e", event_id=first["event_id"])
@@ -124,7 +124,7 @@ async def test_an_event_id_of_the_workers_own_is_an_event_id_like_any_other(bot:
 
 
 async def test_a_command_and_a_request_of_one_id_are_one_command(bot: Agent) -> None:
-    """Published without the route's field in its body, and asked for with it, by another order of the fields."""
+    """The command omits the field of its route; the request has it, and its fields are in another order."""
     await bot.create("s1")
     id = bot.id("m1")
     await bot.command("append", "s1", {"session_id": "s1", **event("e")}, id=id)
@@ -141,7 +141,7 @@ async def test_a_command_and_a_request_of_one_id_are_one_command(bot: Agent) -> 
 
 
 async def test_one_key_of_two_operations_and_two_agents_at_once_is_four_commands(bot: Agent) -> None:
-    """The scope is of the subject: neither the server nor a header takes one agent's command for another's."""
+    """The subject limits the scope of a key, so neither the server nor a header mixes up commands of two agents."""
     other = bot.called("other")
     await two_sessions(bot)
     headers = {"Hive-Msg-Id": "one"}

@@ -1,4 +1,4 @@
-"""Listing sessions by every combination of filters, newest first, and the indexes that answer it."""
+"""Sessions are listed by every combination of filters, newest first, with an index for each."""
 
 import base64
 import itertools
@@ -22,7 +22,7 @@ WAYS["archived"] = ("terminated", "archived")
 
 
 async def populated(bot: Agent) -> list[Body]:
-    """Every combination once, newest last."""
+    """A session of every combination, newest last."""
     made: list[Body] = []
     for user, app, project, status in itertools.product(USERS, APPS, PROJECTS, STATUSES):
         session_id = f"{user}-{app}-{project}-{status}"

@@ -1,4 +1,4 @@
-"""State machines: stored ones and a session's own, what they let pass, and what they refuse."""
+"""State machines: stored ones and a session's own, which events they allow, and which they refuse."""
 
 import pytest
 

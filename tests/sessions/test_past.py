@@ -1,4 +1,4 @@
-"""Reading as of a revision or a moment, shared scopes included."""
+"""Sessions are read as of a revision or a moment, shared scopes included."""
 
 import pytest
 
@@ -53,7 +53,7 @@ async def test_shared_scopes_are_as_they_were(bot: Agent) -> None:
 
 
 async def test_a_write_that_is_repeated_hears_of_the_state_it_made(bot: Agent) -> None:
-    """Also where one commit of many sessions raises a scope many times in the same microsecond."""
+    """This holds even if one commit of many sessions changes a scope many times in the same microsecond."""
     for n in range(20):
         await bot.create(f"s{n}", user_id="one")
     appends = [{"session_id": f"s{n}", "event": {"type": "n"}, "state_delta": {"user:n": n}} for n in range(20)]

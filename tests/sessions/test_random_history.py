@@ -1,4 +1,4 @@
-"""Random lives of a tenant: every head, page, past and the whole feed agree with a plain model."""
+"""After random histories every head, page, past state and the whole feed agree with a plain model."""
 
 import pytest
 

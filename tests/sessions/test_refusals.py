@@ -1,4 +1,4 @@
-"""What a caller can get wrong: headers, bodies, codes; and what no caller can make a worker do."""
+"""Mistakes of callers get the right codes, for headers and bodies, and no caller can misuse a worker."""
 
 import asyncio
 from typing import Any
@@ -151,7 +151,7 @@ async def test_a_tenant_or_agent_that_is_misspelt_is_refused(bot: Agent, token: 
 
 
 async def test_an_answer_goes_to_inboxes_only(bot: Agent) -> None:
-    """Else a request could make the worker publish as itself wherever the caller likes."""
+    """Otherwise a request could make the worker publish with its own rights on any subject."""
     heard: list[bytes] = []
 
     async def hear(message: Msg) -> None:

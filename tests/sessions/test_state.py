@@ -1,4 +1,4 @@
-"""State: one key or all, conditional writes, shared scopes with revisions of their own, and how large it may grow."""
+"""State is read by key or whole, written conditionally, limited in size; shared scopes have their own revisions."""
 
 import pytest
 

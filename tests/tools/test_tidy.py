@@ -1,4 +1,4 @@
-"""Each rule of the house is found where it is broken, and nowhere else."""
+"""Each rule of tidy is reported where it is broken, and nowhere else."""
 
 import subprocess
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Found = Callable[..., list[str]]
 
 @pytest.fixture
 def found(tmp_path: Path) -> Found:
-    """Writes the files and answers the findings, as path:line."""
+    """Write the files and return the findings, as path:line."""
 
     def find(files: dict[str, str], long_files: dict[str, str] | None = None) -> list[str]:
         for name, text in files.items():
@@ -38,8 +38,59 @@ def test_a_worker_has_no_other_files(found: Found, name: str) -> None:
     assert found({f"{WORKER}/{name}": ""}) == [f"{WORKER}/{name}:1"]
 
 
-def test_embedded_is_not_held_to_the_files_of_a_worker(found: Found) -> None:
-    assert found({"services/embedded/hivemem_embedded/command.py": ""}) == []
+@pytest.mark.parametrize("name", ["entities.py", "decisions/forks.py", "__init__.py", "ports.py"])
+def test_a_topic_of_a_worker_has_the_same_names_inside(found: Found, name: str) -> None:
+    assert found({f"{WORKER}/reading/{name}": ""}) == []
+    assert found({f"{WORKER}/reading/forks/{name}": ""}) == [f"{WORKER}/reading/forks/{name}:1"]
+
+
+def test_a_topic_with_a_port_holds_its_adapters(found: Found) -> None:
+    adapter = f"{WORKER}/stores/disk/files.py"
+    assert found({adapter: "", f"{WORKER}/reading/ports.py": ""}) == [f"{adapter}:1"]
+    assert found({adapter: "", f"{WORKER}/stores/ports.py": ""}) == []
+
+
+def test_a_class_name_leads_to_one_class_of_its_distribution(found: Found) -> None:
+    first, second = "shared/sky/hivemem_sky/stars.py", "shared/sky/hivemem_sky/moons.py"
+    twice = "class Orbit: ...\n\n\nclass _Kept: ...\n"
+    project = {"shared/sky/pyproject.toml": PROJECT}
+    assert found({first: twice, second: twice, **project}) == [f"{first}:1"]
+    assert found({first: twice, "shared/sea/hivemem_sea/moons.py": twice, **project}) == []
+
+
+def test_an_app_is_not_held_to_the_files_of_a_worker(found: Found) -> None:
+    assert found({"apps/embedded/hivemem_embedded/command.py": ""}) == []
+
+
+PROJECT = '[project]\nname = "hivemem-stars"\nversion = "0.1.0"\n'
+DECLARED = f'{PROJECT}[project.entry-points."hivemem.workers"]\nstars = "hivemem_stars.worker:WORKER"\n'
+CATALOGUE = "contracts/hivemem_contracts/catalog.py"
+LISTED = 'NAMES = (\n    "stars",\n)\n'
+SERVED = "services:\n  stars: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("project", "catalogue", "compose", "lacking"),
+    [
+        (DECLARED, LISTED, SERVED, []),
+        (PROJECT, LISTED, SERVED, ["services/stars/pyproject.toml:1"]),
+        (DECLARED, LISTED.replace("stars", "moons"), SERVED, [f"{CATALOGUE}:1"]),
+        (DECLARED, LISTED, SERVED.replace("stars", "moons"), ["docker-compose.yml:1"]),
+    ],
+    ids=["whole", "entry point", "catalogue", "compose"],
+)
+def test_a_worker_is_declared_in_each_place(
+    found: Found, project: str, catalogue: str, compose: str, lacking: list[str]
+) -> None:
+    files = {"services/stars/pyproject.toml": project, CATALOGUE: catalogue, "docker-compose.yml": compose}
+    assert found(files) == lacking
+
+
+def test_all_distributions_carry_one_version(found: Found) -> None:
+    files = {f"{folder}/pyproject.toml": PROJECT for folder in ("contracts", "shared/one", "apps/two")}
+    assert found(files) == []
+    files["apps/two/pyproject.toml"] = PROJECT.replace("0.1.0", "0.2.0")
+    assert found(files) == ["apps/two/pyproject.toml:1"]
 
 
 @pytest.mark.parametrize("name", ["utils.py", "string_utils.py", "common/names.py", "base.py", "lease_manager.py"])

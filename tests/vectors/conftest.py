@@ -1,4 +1,4 @@
-"""What several rooms of these tests stand on: an engine in files, and a ledger of the worker's own."""
+"""Fixtures for several folders of these tests: an engine in files, and a ledger of the worker."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,13 +7,13 @@ import pytest
 import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.entities import ENTITIES
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.worker import ENTITIES
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def edge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EdgeVectors]:
-    """One process of the engine for all tests of a module: it takes a while to start."""
+    """One engine process for all tests of a module, because it takes a while to start."""
     edge = EdgeVectors(tmp_path_factory.mktemp("vectors") / "edge")
     yield edge
     await edge.close()

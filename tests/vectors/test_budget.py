@@ -3,8 +3,8 @@ from typing import Any
 import orjson
 import pytest
 
-from hivemem_vectors.decisions.budget import Budget, tokens_up_to
-from hivemem_vectors.decisions.tokens import estimated_tokens
+from hivemem_runtime.tokens import estimated_tokens
+from hivemem_vectors.recall.decisions.budget import Budget, tokens_up_to
 
 
 def item(value: Any, text: str | None = None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.chunks import CHUNKS_PER_TEXT, Chunk, Chunker
+from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunk, Chunker
 
 TOKENS = 24
 CHARACTERS_PER_TOKEN = 8
@@ -42,7 +42,7 @@ def is_covered(text: str, chunks: list[Chunk]) -> bool:
     return all(here or char.isspace() for here, char in zip(seen, text, strict=True))
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(PLAIN | MARKDOWN | st.text(max_size=2_000))
 def test_no_character_is_lost_and_each_chunk_says_where_it_stands(text: str) -> None:
     chunks = chunker().chunks(text)
@@ -52,7 +52,7 @@ def test_no_character_is_lost_and_each_chunk_says_where_it_stands(text: str) -> 
     assert [chunk.start for chunk in chunks] == sorted(chunk.start for chunk in chunks)
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(PLAIN | MARKDOWN | st.text(max_size=2_000))
 def test_chunks_are_bounded_in_tokens_and_characters(text: str) -> None:
     for _, piece in chunker().chunks(text):
@@ -61,7 +61,7 @@ def test_chunks_are_bounded_in_tokens_and_characters(text: str) -> None:
         assert len(piece) <= TOKENS * CHARACTERS_PER_TOKEN
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(PLAIN | MARKDOWN)
 def test_the_same_text_gives_the_same_chunks(text: str) -> None:
     assert chunker().chunks(text) == chunker().chunks(text)
@@ -124,7 +124,7 @@ def test_the_chunks_of_one_text_are_bounded() -> None:
 
 
 def test_a_text_that_is_far_too_long_is_not_counted() -> None:
-    """The splitter asks for the size of whole texts again and again; the time of others would go with it."""
+    """The splitter measures whole texts again and again, which would take the time of other requests."""
     counted: list[int] = []
 
     def count(text: str) -> int:

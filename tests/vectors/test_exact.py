@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.exact import cosines, nearest, unit_rows
+from hivemem_vectors.recall.decisions.mirror_scan import cosines, nearest, unit_rows
 
 
 def test_rows_get_length_one_and_zeros_stay() -> None:
@@ -19,7 +19,7 @@ def test_cosines_do_not_depend_on_lengths() -> None:
     assert cosines(np.zeros(2, np.float32), rows).tolist() == [0, 0, 0]
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(0, 50))
 def test_the_nearest_are_those_of_a_full_sort(scores: list[int], top_k: int) -> None:
     found = nearest(np.array(scores, np.float32), top_k)

@@ -5,21 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.fusion import (
-    Scores,
-    Weights,
-    dense_score,
-    keyword_shares,
-    recency,
-    score,
-)
+from hivemem_vectors.recall.decisions.ranking import Scores, Weights, dense_score, keyword_shares, recency, score
 
 SHARE = st.floats(0, 1)
 SCORES = st.builds(Scores, SHARE, SHARE, SHARE, SHARE)
 WEIGHTS = st.builds(Weights, relevance=st.floats(0.01, 1), recency=SHARE, importance=SHARE, dense=SHARE)
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(SCORES, WEIGHTS)
 def test_a_score_is_from_0_to_1_and_only_proportions_of_weights_matter(scores: Scores, weights: Weights) -> None:
     doubled = Weights(2 * weights.relevance, 2 * weights.recency, 2 * weights.importance, weights.dense)
@@ -64,7 +57,7 @@ def test_a_chance_hit_on_one_word_of_many_counts_little() -> None:
     assert all_of_it == {"a": 1.0, "b": 0.25}
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(st.dictionaries(st.text(max_size=3), st.floats(0, 1e6)), st.integers(0, 100), st.integers(0, 10**9))
 def test_shares_are_from_0_to_1_in_the_order_of_the_scores(
     scores: dict[str, float], words: int, documents: int

@@ -1,8 +1,8 @@
-"""Quality is a test: of questions such as agents ask, over memories such as they keep, how many find their answer.
+"""The quality of ranking is tested: how many of the agents' questions find their answer among typical memories.
 
-`retrieval/` has 423 memories and 259 questions, of three kinds: of the meaning alone, in other words than the memory's;
-of words that mean nothing to a model, such as names and codes; and of both. Many memories differ from each other in
-little. Run with the packaged embedder and exact search, so that what is measured is the ranking and no index.
+`retrieval/` has 423 memories and 259 questions, of three kinds: by meaning alone, in other words than the memory's; by
+words that mean nothing to a model, such as names and codes; and by both. Many memories differ only slightly. The test
+uses the packaged embedder and exact search, so that it measures the ranking and no index.
 """
 
 import json
@@ -15,15 +15,15 @@ from typing import Any, Final
 import numpy as np
 import pytest_asyncio
 
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.decisions.exact import cosines
-from hivemem_vectors.decisions.fusion import Scores, Weights, dense_score, keyword_shares, score
-from hivemem_vectors.decisions.sparse import Idf, document, keyword_scores, query
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.pipeline.decisions.keywords import Idf, document, keyword_scores, query
+from hivemem_vectors.recall.decisions.mirror_scan import cosines
+from hivemem_vectors.recall.decisions.ranking import Scores, Weights, dense_score, keyword_shares, score
 
 SET: Final = Path(__file__).parent / "retrieval"
 RECALL_FLOOR: Final = 0.94
 NDCG_FLOOR: Final = 0.84
-"""Measured: 0.954 and 0.853. A processor with other instructions for 8 bits moves them a little."""
+"""Measured: 0.954 and 0.853. Processors with other 8-bit instructions give slightly different values."""
 
 Ranking = Callable[[int], Mapping[str, float]]
 
@@ -31,14 +31,14 @@ Ranking = Callable[[int], Mapping[str, float]]
 @dataclass(frozen=True)
 class Quality:
     recall: float
-    """Of the answers, how many are among the first five."""
+    """The share of answers among the first five hits."""
     ndcg: float
-    """How near to the top they are among the first ten."""
+    """The normalized discounted cumulative gain of the first ten hits."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What each side says of each question: how near each memory is."""
+    """The score of each memory for each question, by meaning and by words."""
 
     questions: list[dict[str, Any]]
     dense: list[dict[str, float]]
@@ -133,7 +133,7 @@ def test_both_sides_together_beat_each_alone(sides: Sides) -> None:
 
 
 def test_neither_side_would_do(sides: Sides) -> None:
-    """Else the set would show nothing: names and codes need words, paraphrases need meaning."""
+    """The set must need both sides: names and codes need words, paraphrases need meaning."""
     assert sides.quality(sides.by_keyword, "words").ndcg > sides.quality(sides.by_dense, "words").ndcg + 0.05
     assert sides.quality(sides.by_dense, "meaning").ndcg > sides.quality(sides.by_keyword, "meaning").ndcg + 0.3
 

@@ -1,4 +1,4 @@
-"""The vectors worker as a program: what it cannot start with, it says, and names the setting."""
+"""The vectors worker as a program names the setting with which it cannot start."""
 
 import sys
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from hivemem_runtime.program import main
 from hivemem_runtime.settings import SettingsError, load
-from hivemem_vectors.__main__ import main
-from hivemem_vectors.worker import DRIVERS, VectorsSettings, build, open_model
+from hivemem_vectors.worker import DRIVERS, WORKER, VectorsSettings, build, open_model
 
 ENDPOINT = {"embedder": "openai", "embedder_url": "http://127.0.0.1:1/v1", "embedder_model": "m"}
 
@@ -18,7 +18,7 @@ def test_a_wrong_setting_ends_it_with_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIVEMEM_VECTORS", "pinecone")
-    assert main() == 2
+    assert main(WORKER) == 2
     said = capsys.readouterr().err
     assert said.startswith("hivemem-vectors: HIVEMEM_VECTORS='pinecone'")
     assert said.count("\n") == 1

@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.texts import TEXT_CHARACTERS, text_of
+from hivemem_vectors.pipeline.decisions.changes import TEXT_CHARACTERS, text_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -44,7 +44,7 @@ def test_a_long_text_is_cut() -> None:
     assert len(text_of("", {"text": "x" * 300_000})) == TEXT_CHARACTERS
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(JSON)
 def test_every_string_of_a_value_is_in_its_text(value: Any) -> None:
     text = text_of(value, {})

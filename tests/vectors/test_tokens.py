@@ -1,6 +1,6 @@
 import pytest
 
-from hivemem_vectors.decisions.tokens import estimated_tokens
+from hivemem_runtime.tokens import estimated_tokens
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.decisions.sparse import WORDS_PER_TEXT, Idf, document, keyword_scores, query, word_index
-from hivemem_vectors.decisions.words import WORD_CHARACTERS, folded, words
+from hivemem_vectors.pipeline.decisions.keywords import (
+    WORD_CHARACTERS,
+    WORDS_PER_TEXT,
+    Idf,
+    document,
+    folded,
+    keyword_scores,
+    query,
+    word_index,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,14 +39,14 @@ def test_a_long_word_is_cut() -> None:
     assert words("x" * 500) == ["x" * WORD_CHARACTERS]
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(st.text(max_size=200))
 def test_words_do_not_depend_on_case_and_folding_twice_changes_nothing(text: str) -> None:
     assert folded(folded(text)) == folded(text)
     assert words(folded(text)) == words(text)
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(st.text(max_size=500))
 def test_a_sparse_vector_is_one_that_stores_take(text: str) -> None:
     for embedding in (document(text), query(text)):

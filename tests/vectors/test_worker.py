@@ -1,4 +1,4 @@
-"""The worker as it is wired, with those that it follows, on either pair of stores: over a real bus, by the client."""
+"""The worker as it is wired, beside the workers that it follows, on either pair of stores, over a real bus."""
 
 import functools
 import uuid
@@ -26,9 +26,9 @@ from hivemem_testing.ports import free_port
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import STORES
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.ports import Schema
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.stores.ports import Schema
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
 from hivemem_vectors.worker import VectorsSettings, build
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -54,7 +54,7 @@ def qdrant_url(server: Server) -> str:
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The reactions of other tests' workers would take their share of the changes on a common one."""
+    """A private bus; on a shared one the workers of other tests would take some of the changes."""
     with packaged_nats(tmp_path_factory.mktemp("bus")) as server:
         yield server
 
@@ -87,7 +87,7 @@ async def deployment(bus: Server, stores: dict[str, Any]) -> AsyncIterator[Deplo
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def hive(deployment: Deployment) -> AsyncIterator[hivemem.Hive]:
-    """Of a tenant that nobody else has."""
+    """A client with a new tenant."""
     async with hivemem.connect(deployment.url, tenant=f"tenant-{uuid.uuid4().hex[:12]}", agent="bot") as hive:
         yield hive
 
@@ -99,7 +99,7 @@ async def remember(hive: hivemem.Hive) -> None:
 
 
 async def recalled(hive: hivemem.Hive, question: str, prefix: str = NAMESPACE) -> list[tuple[str, int]]:
-    """Keys and versions of an answer that lacks nothing."""
+    """Return keys and versions of a complete answer."""
     answer = await hive.recall(question, namespace_prefix=prefix, wait_ms=WAIT_MS)
     assert answer.degraded is None
     return [(item.key, item.version) for item in answer.items]

@@ -1,4 +1,4 @@
-"""An embedder for tests of logic: each word falls on one of a few numbers. It fails as it is told to."""
+"""An embedder for tests of logic: each word maps to one of a few numbers. It fails on demand."""
 
 import zlib
 from collections.abc import Sequence
@@ -7,15 +7,16 @@ from typing import Final
 import numpy as np
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.ports import Embeddings
+from hivemem_vectors.embedders.ports import Embeddings
 
 DIMENSION: Final = 16
+MODEL: Final = "tiny"
 
 
 class TinyEmbedder:
-    """`embedded` are all texts that it was asked for, those of refused calls included."""
+    """A small embedder. `embedded` has the texts of all calls, including refused ones."""
 
-    def __init__(self, model: str = "tiny") -> None:
+    def __init__(self, model: str = MODEL) -> None:
         self.model = model
         self.dimension = DIMENSION
         self.embedded: list[str] = []
@@ -23,9 +24,9 @@ class TinyEmbedder:
         self.is_down = False
         self.answers_another_dimension = False
         self.poison: str | None = None
-        """A word that it refuses, and names where it stands."""
+        """A word that it refuses, with the number of its text in the error."""
         self.secret_poison: str | None = None
-        """A word that it refuses without saying where it stands."""
+        """A word that it refuses without the number of its text."""
         self.not_a_number: str | None = None
         """A word whose embedding is not finite."""
 
@@ -46,7 +47,7 @@ class TinyEmbedder:
         return np.stack([row_of(text) for text in texts]) if texts else np.empty((0, DIMENSION), np.float32)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 def row_of(text: str) -> Embeddings:

@@ -1,10 +1,21 @@
-"""A vector store that is away, or slow, when a test says so; else the one that it stands for."""
+"""A proxy of a vector store that is unavailable or slow when a test says so."""
 
 import asyncio
 from collections.abc import Sequence
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.ports import POINTS_PER_CALL, Dense, Filter, Hit, Page, Point, Schema, Sparse, VectorStore
+from hivemem_vectors.stores.ports import (
+    POINTS_PER_CALL,
+    Ability,
+    ByWords,
+    Filter,
+    Hit,
+    Nearest,
+    Point,
+    PointPage,
+    Schema,
+    VectorStore,
+)
 
 
 class WaywardStore:
@@ -12,7 +23,7 @@ class WaywardStore:
         self.store = store
         self.is_away = False
         self.gate = asyncio.Event()
-        """While it is closed, no call gets on."""
+        """While it is closed, calls wait."""
         self.gate.set()
         self.calls: list[str] = []
         self.upserted = 0
@@ -44,21 +55,17 @@ class WaywardStore:
         self.upserted += len(points)
         await store.upsert(collection, points)
 
-    async def search(
-        self,
-        collection: str,
-        where: Filter,
-        *,
-        dense: Dense = None,
-        sparse: Sparse | None = None,
-        limit: int,
-        exact: bool = False,
-        values: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        store = await self._go("search")
-        return await store.search(
-            collection, where, dense=dense, sparse=sparse, limit=limit, exact=exact, values=values
-        )
+    @property
+    def words(self) -> Ability:
+        return self.store.words
+
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        store = await self._go("nearest")
+        return await store.nearest(collection, query)
+
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        store = await self._go("by_words")
+        return await store.by_words(collection, query)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await (await self._go("delete")).delete(collection, tenant, ids)
@@ -68,7 +75,7 @@ class WaywardStore:
 
     async def scroll(
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
-    ) -> Page:
+    ) -> PointPage:
         return await (await self._go("scroll")).scroll(collection, where, after=after, limit=limit)
 
     async def count(self, collection: str, where: Filter | None = None) -> int:

@@ -21,7 +21,7 @@ async def run(lab: Lab) -> None:
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     any_fleet = next(iter(lab.fleets.values()))
     for _ in range(lab.sizes.rounds):
-        # New bytes each time: what is there already would not be sent.
+        # New bytes each time, because bytes in the store would not be sent.
         file = await lab.file("large", size)
         for store, fleet in lab.fleets.items():
             session, name = fresh("large"), "large.bin"
@@ -50,7 +50,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _carry(fleet: Fleet, way: str, session: str, name: str, file: Path) -> tuple[float, float, float]:
-    """Seconds, and by how many bytes client and worker grew."""
+    """Return the seconds, and the growth of client and worker in bytes."""
     before = largest_bytes(fleet.worker.pid)
     command = [sys.executable, "-m", "benchmarks.artifacts.carrier", fleet.url, way, session, name, str(file)]
     carrier = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

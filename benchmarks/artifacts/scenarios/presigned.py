@@ -1,4 +1,4 @@
-"""Straight to the object store by a URL of the worker's, next to the store's own client."""
+"""Transfers directly to the object store by a worker's URL, next to the store's own client."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ NAME = "presigned.bin"
 
 
 async def run(lab: Lab) -> None:
-    """Only where there is an object store."""
+    """Run only with an object store."""
     if lab.minio is None:
         return
     hive, bare, size = lab.hivemem["mongo"], BareMinio(lab.minio), lab.sizes.presigned_bytes
@@ -38,7 +38,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _through(hive: hivemem.Hive, file: Path, size: int, fetched: Path) -> tuple[float, float, float]:
-    """Seconds of the transfer up, of all until it is committed, and of the transfer down."""
+    """Return the seconds of the upload alone, of the upload with its commit, and of the download."""
     session = fresh("presigned")
     started = time.perf_counter()
     upload = await hive.artifacts.begin(session_id=session, name=NAME, size=size, presigned=True)

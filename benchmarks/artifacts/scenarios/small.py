@@ -25,7 +25,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _save(hive: hivemem.Hive, count: int) -> float:
-    """Files a second, each agent in a session of its own."""
+    """Return files a second, each agent in a session of its own."""
     data = [os.urandom(SMALL_BYTES) for _ in range(count)]
 
     async def agent(first: int) -> None:

@@ -11,11 +11,11 @@ from benchmarks.timing import Load, percentile
 from benchmarks.turns import fresh, turns
 
 Call = Callable[[str, int], Awaitable[object]]
-"""What an agent does with its namespace for the n-th time."""
+"""A step of an agent in its namespace, by its number."""
 
 WARM_UP_SECONDS = 0.3
 KEPT = 20
-"""Memories of each agent that are written again, and read."""
+"""The number of memories of each agent that are overwritten and read."""
 
 
 async def run(lab: Lab) -> None:
@@ -56,7 +56,7 @@ async def _namespaces(contender: Contender, count: int) -> list[str]:
 
 
 async def _at_once(names: Sequence[str], seconds: float, call: Call) -> Load:
-    """Each agent does one after the other, until the time is over."""
+    """Run the steps of each agent one after the other, until the time is over."""
     load = Load()
     started = time.perf_counter()
     until = started + seconds

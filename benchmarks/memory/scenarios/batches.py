@@ -21,7 +21,7 @@ async def run(lab: Lab) -> None:
 
 
 async def put_in_batches(contender: Contender, name: str, batches: int) -> float:
-    """Memories a second, each batch in a namespace of its own."""
+    """Return memories a second, each batch in a namespace of its own."""
     free = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def put(number: int) -> None:

@@ -14,7 +14,7 @@ CALLS = 60
 
 
 async def run(lab: Lab) -> None:
-    """Filling counts too: how the writes go on while the store grows stands in a note."""
+    """Fill the stores, and note the rate of writes while they grow."""
     chance = random.Random(7)  # noqa: S311  # which namespaces are listed, the same for all
     name, batches = fresh("listed"), lab.sizes.entries // BATCH
     for contender in lab.fastest_ways:

@@ -1,4 +1,4 @@
-"""What LangGraph's store has not: histories, moments, snapshots."""
+"""Operations that LangGraph's store lacks: history, reads as of a moment, snapshots."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -30,7 +30,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _prepare(contender: HivememContender, lab: Lab) -> tuple[str, str, list[datetime], str]:
-    """A memory with few versions, one with many and moments in between, and a namespace with many memories."""
+    """Write a memory with few versions, one with many and moments in between, and a namespace with many memories."""
     few, many, whole = fresh("few"), fresh("versions"), fresh("snapshot")
     for number in range(HISTORY):
         await contender.put(few, KEY, number)
@@ -47,7 +47,7 @@ async def _prepare(contender: HivememContender, lab: Lab) -> tuple[str, str, lis
 
 
 async def _moment(contender: HivememContender, name: str, version: int) -> datetime:
-    """When a version was committed; asking for it then must find it."""
+    """Return the commit time of a version; a read as of that time must find it."""
     found = await contender.hive.memory.get(namespace=namespace(name), key=KEY, version=version)
     if await contender.get_as_of(name, KEY, found.updated_at) != version:
         raise RuntimeError(f"{contender.name}: another version than {version} at its own time")

@@ -1,4 +1,4 @@
-"""Durable commands through one worker process: a backlog from a standing start, and publishing and doing at once."""
+"""Durable commands through one worker process: a waiting backlog, and publishing and committing at the same time."""
 
 import time
 from collections import defaultdict
@@ -58,7 +58,7 @@ async def carry_out(
 
 
 async def _stream(lab: Lab, contender: HivememContender, client: Client) -> float:
-    """Commands a second, from the first that the library publishes to the last that the worker commits."""
+    """Measure commands a second, from the first published to the last committed one."""
     count = lab.sizes.stream
     sessions = await new_sessions(contender)
     before = await last_change(client)

@@ -1,4 +1,4 @@
-"""From the commit to a subscriber in another process, at a rate that strains nobody."""
+"""The time from the commit to a subscriber in another process, at a moderate rate."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ async def _listen(contender: HivememContender, fleet: Fleet, count: int) -> list
 
 
 async def _append_steadily(contender: HivememContender, session: str, count: int) -> None:
-    """At a fixed rate, however long each takes."""
+    """Append at a fixed rate, independent of the time of each append."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     under_way: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""A session with a long history: appending to it next to a new one, and reading its newest events."""
+"""A session with a long history: appends compared with a new session, and reads of its newest events."""
 
 from collections import defaultdict
 
@@ -12,7 +12,7 @@ from benchmarks.turns import fresh, turns
 FIRST_EVENTS = 100
 APPENDS = 60
 READS_MILLISECONDS = 1_500
-"""A turn of reading ends after so long, however few it were: some take a fifth of a second each."""
+"""The time limit of a turn of reads, because some take a fifth of a second each."""
 
 
 async def run(lab: Lab) -> None:
@@ -22,7 +22,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _grow(lab: Lab, long: dict[str, str]) -> None:
-    """Looks at each length on the way; for the curves alone, so once is enough."""
+    """Measure at each length. It only serves the curves, so once is enough."""
     for contender in lab.libraries:
         await contender.create(long[contender.name])
     length = 0
@@ -38,7 +38,7 @@ async def _grow(lab: Lab, long: dict[str, str]) -> None:
 
 
 async def _compare(lab: Lab, long: dict[str, str]) -> None:
-    """By turns of one append each, so that whatever else the machine does meets both alike."""
+    """Alternate single appends, so that other load on the machine affects both alike."""
     growth: dict[str, list[float]] = defaultdict(list)
     reading: dict[str, list[list[float]]] = defaultdict(list)
     position = lab.sizes.history[-1] + APPENDS

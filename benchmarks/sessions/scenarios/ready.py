@@ -1,4 +1,4 @@
-"""From the start of `hivemem up` to its word that everything takes requests."""
+"""The time from the start of `hivemem up` to its ready line."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from benchmarks.sessions.lab import Lab
 
 
 async def run(lab: Lab) -> None:
-    """On one folder: the first start, which creates everything, warms up and does not count."""
+    """Start repeatedly on one folder. The first start creates the data and does not count."""
     seconds: list[float] = []
     for _ in range(1 + lab.sizes.starts):
         embedded = await asyncio.to_thread(Embedded, lab.directory / "started")

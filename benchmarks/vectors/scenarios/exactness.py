@@ -1,10 +1,10 @@
-"""Whether the index finds what comparing with everything would find."""
+"""Compares the results of the index with an exact search."""
 
 import numpy as np
 
 from benchmarks.vectors.lab import Lab
 from benchmarks.vectors.sizes import BATCH, FOUND
-from hivemem_vectors.decisions.exact import nearest, unit_rows
+from hivemem_vectors.recall.decisions.mirror_scan import nearest, unit_rows
 
 
 async def run(lab: Lab) -> None:

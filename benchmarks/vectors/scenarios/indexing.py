@@ -1,4 +1,4 @@
-"""A backlog that waited while no vectors worker ran, and the embedder knows all answers already."""
+"""Indexing of a backlog that waited while no vectors worker ran, with a prepared embedder."""
 
 import time
 
@@ -8,20 +8,20 @@ from benchmarks.vectors.sizes import BATCH
 
 
 async def run(lab: Lab) -> None:
-    """Once: what is written here is what all others search."""
+    """Write the memories that all other scenarios search, once."""
     count = lab.sizes.memories
     batches = [list(range(first, min(first + BATCH, count))) for first in range(0, count, BATCH)]
     for contender in lab.fillers:
         await contender.use(None)
         for batch in batches:
             await contender.put_batch(lab.corpus, batch)
-        # What the memory worker still does about them, it does before the clock runs.
+        # The memory worker finishes its background work before the clock runs.
         await at_rest()
         started = time.perf_counter()
         await contender.use("given")
         await contender.indexed(count)
         lab.results.add("indexed per second", contender.name, "/s", [count / (time.perf_counter() - started)])
-        # The graphs are nobody else's load, and whoever asks meanwhile is answered without them.
+        # The graphs must not be load for others; questions meanwhile are answered without them.
         lab.results.notes.append(
             f"{contender.name}: the graphs were ready {await at_rest():.0f} s after the last memory"
         )

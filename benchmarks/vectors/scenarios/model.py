@@ -1,4 +1,4 @@
-"""New memories with the offline model: how much of its time the pipeline leaves unused, and how soon one is found."""
+"""New memories with the offline model: the idle time of the model in the pipeline, and the delay until one is found."""
 
 import time
 from collections import defaultdict
@@ -8,7 +8,7 @@ from benchmarks.timing import median, timed
 from benchmarks.turns import fresh
 from benchmarks.vectors.lab import HivememContender, Lab
 from benchmarks.vectors.sizes import FOUND
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
 
 SOON = 20
 WAIT_MS = 20_000
@@ -37,7 +37,7 @@ async def run(lab: Lab) -> None:
 
 
 def _texts(lab: Lab) -> list[str]:
-    """Of the usual length, and never seen before."""
+    """Return new texts of the usual length."""
     name = fresh("new")
     return [f"{lab.corpus.texts[at % len(lab.corpus.texts)]} {name} {at}" for at in range(lab.sizes.embedded)]
 

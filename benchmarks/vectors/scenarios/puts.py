@@ -17,7 +17,7 @@ async def run(lab: Lab) -> None:
             await contender.use(None)
             off.append(await _puts(lab, contender))
             await contender.use("offline")
-            # What a worker does at its start, such as opening a large index, is no indexing.
+            # The start of a worker, such as opening a large index, does not count as indexing.
             await at_rest()
             on.append(await _puts(lab, contender))
             if (await contender.hive.vectors.overview()).waiting == 0:

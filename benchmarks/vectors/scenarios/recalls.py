@@ -44,8 +44,8 @@ async def run(lab: Lab) -> None:
 
 
 def _questions(lab: Lab, chance: random.Random, number: int, what: str) -> list[str]:
-    """Never the same one twice: an embedding that was made before would be known."""
-    # What takes twenty times as long is asked less often.
+    """Vary each question, because repeated ones would hit the cache of embeddings."""
+    # A contender that takes twenty times as long gets fewer questions.
     count = lab.sizes.recalls // (3 if what.startswith(lab.peer.name) else 1)
     chosen = chance.choices(lab.corpus.questions, k=count)
     return [f"{question} ({what}, {number}.{place})" for place, question in enumerate(chosen)]

@@ -1,4 +1,4 @@
-"""What the artifacts service announces, and what each change carries as its value."""
+"""The changes that the artifacts service announces, each with the model of its value."""
 
 from typing import Final
 

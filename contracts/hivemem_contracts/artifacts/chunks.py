@@ -1,9 +1,10 @@
-"""The raw subjects on which bytes travel, beside the operations: what they are called, and what stands in them.
+"""The raw subjects for bytes, beside the operations: their names and headers.
 
-A chunk up is a request to the `chunk_subject` of an upload: its body is the bytes as they are, its headers say which
-chunk it is, and, if the sender likes, what its CRC-32 is. It is answered by an empty message once it is durable. Every
-chunk but the last one has exactly `chunk_bytes`. A chunk down is an empty request to the `chunk_subject` of an
-artifact's content, with the same header; the answer is the bytes. What is refused is answered like any operation.
+A client sends a chunk of an upload as a request to its `chunk_subject`. The body is the bytes, and the headers name the
+chunk and optionally its CRC-32. The answer is empty, and comes once the chunk and all chunks before it are appended.
+Every chunk but the last one has exactly `chunk_bytes`. A client reads a chunk of an artifact with an empty request to
+the `chunk_subject` of its content; the answer is the bytes. Errors are answered like those of an operation. A third
+subject carries commits between workers.
 """
 
 from typing import Final, NamedTuple
@@ -11,23 +12,24 @@ from typing import Final, NamedTuple
 from hivemem_contracts.subjects import Sender, checked, decode_token, encode_token, sender_of
 
 CHUNK_HEADER: Final = "Hive-Chunk"
-"""Which chunk, counted from 0."""
+"""The number of the chunk, counted from 0."""
 
 CRC32_HEADER: Final = "Hive-Chunk-Crc32"
-"""Of the chunk's bytes, eight hexadecimal digits; stands in answers too."""
+"""The CRC-32 of the chunk's bytes, eight hexadecimal digits, in requests and answers."""
 
 NEXT_CHUNK_HEADER: Final = "Hive-Next-Chunk"
-"""In an answer to a chunk: the first one that is not there yet."""
+"""The next missing chunk, in the answer to a chunk."""
 
 DURABLE_CHUNKS_HEADER: Final = "Hive-Durable-Chunks"
-"""In an answer to a chunk: how many outlive the worker. A sender that cannot read its bytes again keeps the others."""
+"""The number of chunks that survive a crash of the worker, in the answer to a chunk. A sender that cannot read its
+bytes again keeps the others."""
 
 HEADER_BYTES: Final = 1_024
-"""What is left for headers where a chunk's size follows from what the server passes."""
+"""The space for headers beside a chunk in the server's maximum payload."""
 
 
 def upload_subject(tenant: str, agent: str, member: str, upload_id: str) -> str:
-    """To the one worker that began the upload, or took it over."""
+    """Return the subject for chunks of an upload, at the worker that holds it."""
     sender = f"{encode_token(tenant)}.{encode_token(agent)}"
     return checked(f"hive.req.{sender}.artifacts.chunk.{encode_token(member)}.{encode_token(upload_id)}")
 
@@ -36,8 +38,19 @@ def uploads_pattern(member: str) -> str:
     return f"hive.req.*.*.artifacts.chunk.{encode_token(member)}.*"
 
 
+def commit_subject(tenant: str, agent: str, member: str, upload_id: str) -> str:
+    """Return the subject on which a worker forwards a commit to the worker that holds the upload. Clients do not use
+    it."""
+    sender = f"{encode_token(tenant)}.{encode_token(agent)}"
+    return checked(f"hive.req.{sender}.artifacts.commit.{encode_token(member)}.{encode_token(upload_id)}")
+
+
+def commits_pattern(member: str) -> str:
+    return f"hive.req.*.*.artifacts.commit.{encode_token(member)}.*"
+
+
 def content_subject(tenant: str, agent: str, session_id: str, name: str, version: int) -> str:
-    """To any worker."""
+    """Return the subject for reading chunks of a version, at any worker."""
     place = f"{encode_token(session_id)}.{encode_token(name)}.{version}"
     return checked(f"hive.req.{encode_token(tenant)}.{encode_token(agent)}.artifacts.read.{place}")
 
@@ -46,7 +59,7 @@ CONTENTS_PATTERN: Final = "hive.req.*.*.artifacts.read.*.*.*"
 
 
 class ContentPlace(NamedTuple):
-    """Which bytes are asked for."""
+    """A version of an artifact whose bytes are read."""
 
     session_id: str
     name: str
@@ -54,13 +67,14 @@ class ContentPlace(NamedTuple):
 
 
 def parse_upload_subject(subject: str) -> tuple[Sender, str]:
-    """Who sends a chunk, and to which upload. The subscription has seen to the number of tokens."""
+    """Return the sender and the upload id of a chunk's or a commit's subject, whose number of tokens was checked by the
+    subscription."""
     tokens = subject.split(".")
     return sender_of(tokens[2], tokens[3]), decode_token(tokens[7])
 
 
 def parse_content_subject(subject: str) -> tuple[Sender, ContentPlace]:
-    """Who asks for a chunk, and of what."""
+    """Return the sender of a request for a chunk, and the version that it reads."""
     tokens = subject.split(".")
     version = tokens[8]
     number = int(version) if version.isascii() and version.isdigit() and len(version) < 17 else 0

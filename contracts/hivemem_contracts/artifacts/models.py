@@ -1,4 +1,4 @@
-"""What an artifact is made of, as it travels."""
+"""The shapes of artifacts on the wire."""
 
 from typing import Annotated, Final, Literal
 
@@ -12,7 +12,7 @@ from hivemem_contracts.sizes import MaxBytes
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
 ContentType = Annotated[str, StringConstraints(max_length=255, pattern=rf"^{_TOKEN}/{_TOKEN}(?:; ?[!-~][ -~]*)?$")]
-"""Such as `text/plain; charset=utf-8`."""
+"""A media type, such as `text/plain; charset=utf-8`."""
 
 ArtifactMetadata = Annotated[dict[str, JsonValue], MaxBytes(ARTIFACT_METADATA_BYTES)]
 Base64 = Annotated[str, MaxBytes(ARTIFACT_DATA_CHARACTERS + 2)]
@@ -24,13 +24,15 @@ Size = Annotated[int, Field(ge=0, le=2**53)]
 class Artifact(ReplyBody):
     """One version of a file."""
 
-    artifact_id: str = Field(description="The same for all versions of a name in a session.")
+    artifact_id: str = Field(description="Equal for all versions of a name in a session.")
     session_id: str
     name: str
     version: int = Field(description="Counts the saves of this name, without a gap.")
     size: int
-    sha256: str = Field(description="Of its bytes, in hexadecimal.")
-    content_type: str = Field(description="What the bytes say, else what was said, else what the name suggests.")
+    sha256: str = Field(description="The hash of its bytes, in hexadecimal.")
+    content_type: str = Field(
+        description="Detected from the bytes, else the declared type, else derived from the name."
+    )
     metadata: ArtifactMetadata
     url: str = Field(description="`hive://<tenant>/<session>/<name>?version=N`; the client resolves it.")
     created_by: str
@@ -53,16 +55,16 @@ UploadStatus = Literal["open", "committed", "aborted"]
 
 
 class Upload(ReplyBody):
-    """An upload under way, and where to go on with it."""
+    """An upload under way, and where to continue it."""
 
     upload_id: str
     session_id: str
     name: str
     status: UploadStatus
-    chunk_subject: str = Field(description="Where chunks go, each as a request; `resume` answers a new one.")
+    chunk_subject: str = Field(description="The subject for chunks, each a request; `resume` returns a new one.")
     chunk_bytes: int = Field(description="The size of every chunk but the last.")
-    next_chunk: int = Field(description="The first chunk that is not there yet.")
-    expires_at: Time = Field(description="When it is given up, with all that was sent; every chunk puts it off.")
-    stored: bool = Field(description="True where these bytes are there already: commit without sending them.")
-    put_url: str | None = Field(default=None, description="Where to put the whole by HTTP, where that was asked for.")
-    artifact: Artifact | None = Field(default=None, description="What it became, if it is committed.")
+    next_chunk: int = Field(description="The first missing chunk.")
+    expires_at: Time = Field(description="When it is abandoned and its chunks are deleted; every chunk extends it.")
+    stored: bool = Field(description="True if the store has these bytes: commit without sending them.")
+    put_url: str | None = Field(default=None, description="The URL to PUT the whole file to by HTTP, if requested.")
+    artifact: Artifact | None = Field(default=None, description="The committed version, if any.")

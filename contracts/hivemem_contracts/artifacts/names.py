@@ -1,7 +1,7 @@
-"""What a file may be called: nothing that leads out of its folder, whichever system it is written to.
+"""Valid names of files: no name leads out of its folder, on any operating system.
 
-A name is segments joined by `/`. It is refused rather than mended: two names that are different here are different
-everywhere, and none of them can mean another place, not even after a system has made one character of two.
+A name is segments joined by `/`. An invalid name is refused, not repaired: two names that differ here differ
+everywhere, and none can mean another path, not even on a system that normalises characters.
 """
 
 import re
@@ -14,13 +14,13 @@ from pydantic_core import PydanticCustomError
 from hivemem_contracts.limits import ARTIFACT_NAME_BYTES, ARTIFACT_SEGMENT_BYTES
 
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-"""Categories of characters that nobody sees, or that no two systems agree on."""
+"""Unicode categories of invisible characters, and of characters that systems treat differently."""
 
 _JOINERS: Final = frozenset("\u200c\u200d")
-"""Words of some scripts, and most emoji, are made with them."""
+"""Joiners, which words of some scripts and most emoji need."""
 
 _DEVICE: Final = re.compile(r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|CLOCK\$|(?:COM|LPT)[0-9¹²³])\s*", re.IGNORECASE)
-"""Names that Windows takes for a device, whatever stands behind a dot."""
+"""Names of devices on Windows, with any extension."""
 
 
 def _refuse(reason: str) -> PydanticCustomError:
@@ -28,7 +28,7 @@ def _refuse(reason: str) -> PydanticCustomError:
 
 
 def check_name(name: str) -> str:
-    """The name itself, if it can be one."""
+    """Return the name if it is valid, else raise."""
     plain = name.isascii()
     if not plain:
         _check_characters(name)
@@ -46,7 +46,7 @@ def check_name(name: str) -> str:
 def _check_characters(name: str) -> None:
     for character in name:
         if character not in _JOINERS and unicodedata.category(character) in _UNSEEN:
-            raise _refuse("no control characters in a name, nor others that nobody sees")
+            raise _refuse("no control characters and no invisible characters in a name")
     if not unicodedata.is_normalized("NFC", name):
         raise _refuse("a name is in Unicode's normal form C")
 
@@ -68,7 +68,7 @@ def _check_segments(name: str) -> None:
 
 
 def _check_compatible(name: str) -> None:
-    """A system that folds look-alikes, such as a full-width slash or a one-dot leader, may not find another path."""
+    """Refuse look-alikes, such as a full-width slash or a one-dot leader, that would make another path when folded."""
     folded = unicodedata.normalize("NFKC", name)
     if folded == name:
         return
@@ -77,7 +77,7 @@ def _check_compatible(name: str) -> None:
     for segment in folded.split("/"):
         bare = segment.strip()
         if not bare or bare != segment or segment.endswith(".") or "\\" in segment or ":" in segment:
-            raise _refuse("a name holds no look-alikes that would make another path of it")
+            raise _refuse("a name holds no look-alikes that would make it another path")
         if _DEVICE.fullmatch(segment.partition(".")[0]):
             raise _refuse(f"{segment!r} is the name of a device on some systems")
 
@@ -85,5 +85,5 @@ def _check_compatible(name: str) -> None:
 ArtifactName = Annotated[
     str, StringConstraints(min_length=1, max_length=ARTIFACT_NAME_BYTES), AfterValidator(check_name)
 ]
-"""Segments joined by `/`: no empty one, no `.` and `..`, no control characters, nothing that a system reads as another
-path; at most 200 bytes a segment and 512 in all, in UTF-8."""
+"""A name of a file: segments joined by `/`, none of them empty, `.` or `..`, without control characters, and no other
+path on any system; at most 200 bytes a segment and 512 in all, in UTF-8."""

@@ -34,7 +34,7 @@ RESUME = Operation(
     "resume",
     requests.ResumeUpload,
     Upload,
-    summary="Go on with an upload, at whichever worker there is.",
+    summary="Resume an upload, at any worker.",
     writes=True,
     durable=False,
     errors=(NotFound,),
@@ -44,7 +44,7 @@ COMMIT = Operation(
     "commit",
     requests.CommitUpload,
     Artifact,
-    summary="Make what was uploaded the next version of its name.",
+    summary="Make the uploaded bytes the next version of their name.",
     writes=True,
     durable=False,
     errors=(NotFound, TooLarge),
@@ -54,7 +54,7 @@ ABORT = Operation(
     "abort",
     requests.AbortUpload,
     replies.UploadAborted,
-    summary="Give an upload up, and remove what was sent.",
+    summary="Abandon an upload, and delete its chunks.",
     writes=True,
     durable=False,
     errors=(NotFound,),
@@ -64,7 +64,7 @@ GET = Operation(
     "get",
     requests.GetArtifact,
     replies.ArtifactContent,
-    summary="Read a file: its bytes or a range of them where they fit into one answer, else the way to them.",
+    summary="Read a file: its bytes or a range of them if one answer can hold them, else the subject to read.",
     errors=(NotFound, TooLarge),
 )
 STAT = Operation(
@@ -72,7 +72,7 @@ STAT = Operation(
     "stat",
     requests.StatArtifact,
     Artifact,
-    summary="Read what is known of a file, without its bytes.",
+    summary="Read the metadata of a file, without its bytes.",
     errors=(NotFound,),
 )
 LIST = Operation(
@@ -112,7 +112,7 @@ GC = Operation(
     "gc",
     requests.CollectGarbage,
     replies.GarbageCollected,
-    summary="Remove bytes that no file has any more, or say which would be.",
+    summary="Delete unused bytes, or report which would be deleted.",
     writes=True,
     durable=False,
 )

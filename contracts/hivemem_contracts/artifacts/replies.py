@@ -8,14 +8,14 @@ from hivemem_contracts.model import ReplyBody
 
 
 class ArtifactContent(ReplyBody):
-    """A file with its bytes, or with the way to them."""
+    """A file with its bytes, or with the subject or URL to read them from."""
 
     artifact: Artifact
-    data_base64: str | None = Field(default=None, description="The bytes asked for, where they fit into one answer.")
-    offset: int = Field(description="Where `data_base64` begins.")
-    chunk_subject: str = Field(description="Where to ask for each chunk.")
+    data_base64: str | None = Field(default=None, description="The requested bytes, if they fit into one answer.")
+    offset: int = Field(description="The offset of `data_base64`.")
+    chunk_subject: str = Field(description="The subject to request each chunk from.")
     chunk_bytes: int = Field(description="The size of every chunk but the last.")
-    get_url: str | None = Field(default=None, description="Where to get the whole by HTTP, where that was asked for.")
+    get_url: str | None = Field(default=None, description="The URL to GET the whole file from by HTTP, if requested.")
     get_url_expires_at: Time | None = None
 
 
@@ -26,7 +26,7 @@ class ArtifactPage(ReplyBody):
 
 class UploadAborted(ReplyBody):
     upload_id: str
-    aborted: bool = Field(description="False where it had ended before.")
+    aborted: bool = Field(description="False if it had ended before.")
 
 
 class ArtifactDeleted(ReplyBody):
@@ -34,22 +34,22 @@ class ArtifactDeleted(ReplyBody):
 
     session_id: str
     name: str
-    version: int = Field(description="The deletion's own; a later file of this name goes on from here.")
+    version: int = Field(description="The version of the deletion; a later file of this name continues above it.")
     deleted_at: Time
 
 
 class Manifest(ReplyBody):
-    """What a session has."""
+    """A page of the files of a session."""
 
     items: list[ManifestEntry] = Field(description="By name.")
     cursor: str | None
 
 
 class GarbageCollected(ReplyBody):
-    """What a collection removed, or would remove."""
+    """The bytes that a collection deleted, or would delete."""
 
     dry_run: bool
-    removed: int = Field(description="How many blobs: bytes that no artifact has any more.")
-    bytes: int = Field(description="How many bytes of them.")
-    kept: int = Field(description="How many without a use were spared by the grace time.")
-    done: bool = Field(description="False where there is more than one answer takes on: ask again.")
+    removed: int = Field(description="Number of unused blobs.")
+    bytes: int = Field(description="Their total size.")
+    kept: int = Field(description="Number of unused blobs kept by the grace time.")
+    done: bool = Field(description="False if there is more work than one request does: ask again.")

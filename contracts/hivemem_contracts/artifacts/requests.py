@@ -1,4 +1,4 @@
-"""The request bodies of the artifacts service, named by what they ask for."""
+"""The request bodies of the artifacts service."""
 
 from typing import Annotated
 
@@ -16,26 +16,26 @@ Grace = Annotated[int, Field(ge=0, le=2**31)]
 
 
 class SaveArtifact(RequestBody):
-    """A small file, whole."""
+    """Save a small file in one request."""
 
     session_id: Id
     name: ArtifactName
-    data_base64: Base64 = Field(description="The bytes, at most 512 KiB of them.")
-    content_type: ContentType | None = Field(default=None, description="Where the bytes themselves do not say.")
+    data_base64: Base64 = Field(description="The bytes, at most 512 KiB.")
+    content_type: ContentType | None = Field(default=None, description="The type, if the bytes do not reveal it.")
     metadata: ArtifactMetadata = Field(default_factory=dict)
-    sha256: Sha256 | None = Field(default=None, description="Refuse bytes that have another.")
+    sha256: Sha256 | None = Field(default=None, description="Refuse bytes with another hash.")
 
 
 class BeginUpload(RequestBody):
-    """A file of any size, in chunks or by HTTP."""
+    """Begin the upload of a file of any size, in chunks or by HTTP."""
 
     session_id: Id
     name: ArtifactName
-    size: Size | None = Field(default=None, description="Refuse any other; too large a one is refused right away.")
-    sha256: Sha256 | None = Field(default=None, description="Refuse bytes that have another.")
-    content_type: ContentType | None = Field(default=None, description="Where the bytes themselves do not say.")
+    size: Size | None = Field(default=None, description="Refuse any other size; an excessive one is refused at once.")
+    sha256: Sha256 | None = Field(default=None, description="Refuse bytes with another hash.")
+    content_type: ContentType | None = Field(default=None, description="The type, if the bytes do not reveal it.")
     metadata: ArtifactMetadata = Field(default_factory=dict)
-    presigned: bool = Field(default=False, description="Answer a URL to put the bytes to, instead of chunks.")
+    presigned: bool = Field(default=False, description="Return a URL to PUT the bytes to, instead of chunks.")
 
 
 class ResumeUpload(RequestBody):
@@ -44,8 +44,8 @@ class ResumeUpload(RequestBody):
 
 class CommitUpload(RequestBody):
     upload_id: Id
-    sha256: Sha256 | None = Field(default=None, description="Refuse bytes that have another.")
-    size: Size | None = Field(default=None, description="Refuse any other.")
+    sha256: Sha256 | None = Field(default=None, description="Refuse bytes with another hash.")
+    size: Size | None = Field(default=None, description="Refuse any other size.")
 
 
 class AbortUpload(RequestBody):
@@ -56,9 +56,9 @@ class GetArtifact(RequestBody):
     session_id: Id
     name: ArtifactName
     version: Version | None = Field(default=None, description="The newest if left out.")
-    offset: Size | None = Field(default=None, description="The first byte that is wanted.")
-    length: Size | None = Field(default=None, description="How many bytes, at most 512 KiB in one answer.")
-    presigned: bool = Field(default=False, description="Answer a URL to get the bytes from.")
+    offset: Size | None = Field(default=None, description="The first byte to read.")
+    length: Size | None = Field(default=None, description="Number of bytes, at most 512 KiB in one answer.")
+    presigned: bool = Field(default=False, description="Return a URL to GET the bytes from.")
 
 
 class StatArtifact(RequestBody):
@@ -69,13 +69,13 @@ class StatArtifact(RequestBody):
 
 class ListArtifacts(RequestBody):
     session_id: Id
-    prefix: NamePrefix | None = Field(default=None, description="Only names that begin so.")
+    prefix: NamePrefix | None = Field(default=None, description="Only names with this prefix.")
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
 
 
 class ListVersions(RequestBody):
-    """Newest first."""
+    """List the versions of a file, newest first."""
 
     session_id: Id
     name: ArtifactName
@@ -95,7 +95,7 @@ class ReadManifest(RequestBody):
 
 
 class CollectGarbage(RequestBody):
-    dry_run: bool = Field(default=False, description="Remove nothing, say what would be.")
+    dry_run: bool = Field(default=False, description="Delete nothing, only report.")
     grace_seconds: Grace | None = Field(
-        default=None, description="Spare what lost its last use more recently; the worker's own setting if left out."
+        default=None, description="Keep bytes that became unused more recently; the worker's setting if left out."
     )

@@ -1,4 +1,4 @@
-"""URLs of artifacts: `hive://<tenant>/<session>/<name>?version=N`, with the newest version meant without one."""
+"""URLs of artifacts: `hive://<tenant>/<session>/<name>?version=N`; without a version they name the newest one."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _ID: Final = TypeAdapter[str](Id)
 
 @dataclass(frozen=True, slots=True)
 class ArtifactUrl:
-    """What a URL says; as text it is the URL again."""
+    """The parts of a URL; `str` gives the URL."""
 
     tenant: str
     session_id: str
@@ -33,7 +33,7 @@ class ArtifactUrl:
 
 
 def parse_url(url: str) -> ArtifactUrl:
-    """Raises `InvalidRequest` for what is no URL of an artifact."""
+    """Parse the URL of an artifact; raise `InvalidRequest` for anything else."""
     try:
         parts = urlsplit(url)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""The documents that follow from the contracts: JSON Schemas, an AsyncAPI document, the tables of the wire page."""
+"""The documents generated from the contracts: JSON Schemas, an AsyncAPI document, the tables of the wire page."""

@@ -1,11 +1,12 @@
 """The AsyncAPI 3 document of the fleet, as its workers see it: they receive requests and send changes."""
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from hivemem_contracts import __version__, streams
+from hivemem_contracts import streams
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents import raw
@@ -17,14 +18,14 @@ from hivemem_contracts.subjects import KEY_MARKER
 _SCHEMAS: Final = "#/components/schemas"
 _TOKEN: Final = "One token: UTF-8 bytes outside `[A-Za-z0-9_-]` percent-escaped, empty text a lone `%`."
 _PARAMETERS: Final = {
-    "tenant": f"Who owns what is asked about. {_TOKEN}",
+    "tenant": f"The owner of the data. {_TOKEN}",
     "agent": f"Who acts. {_TOKEN}",
     "route": f"Durable commands of one route keep their order. {_TOKEN}",
-    "service": "The service that the command was for.",
-    "operation": "The operation that the command asked for.",
+    "service": "The service of the command.",
+    "operation": "The operation of the command.",
     "session_id": f"The session. {_TOKEN}",
-    "scope": "Which kind of shared scope.",
-    "scope_id": f"Whose scope it is. {_TOKEN}",
+    "scope": "The kind of shared scope.",
+    "scope_id": f"The id of the user, app or project. {_TOKEN}",
     "namespace": f"The namespace, each of its segments one token, with a dot between them. {_TOKEN}",
     "key": f"The key in the namespace. {_TOKEN}",
     "namespace_and_key": "The namespace, each of its segments one token, with a dot between them; for a key in it "
@@ -40,7 +41,7 @@ def asyncapi_document() -> Schema:
         "asyncapi": "3.0.0",
         "info": {
             "title": "Hivemem",
-            "version": __version__,
+            "version": version("hivemem-contracts"),
             "description": "The shared memory of a fleet of AI agents on NATS, as its workers see it: what they "
             "receive an agent sends, and what they send an agent receives. `contract.md` says the same in prose.",
             "license": {"name": "Apache-2.0"},
@@ -60,7 +61,7 @@ def _server() -> Schema:
         "protocol": "nats",
         "description": f"A NATS server of at least {version} with JetStream.",
         "variables": {
-            "host": {"description": "Where the fleet's server is."},
+            "host": {"description": "The address of the fleet's server."},
             "port": {"default": "4222", "description": "The port for clients."},
         },
     }
@@ -81,7 +82,7 @@ def _channels() -> Schema:
             address = f"hive.in.{{tenant}}.{{agent}}.{name}.{{route}}"
             channels[f"{name}.durable"] = _channel(address, [f"{name}.request"], f"Stream {streams.INGEST}.")
     for name, address in raw.ADDRESSES.items():
-        channels[name] = _channel(address, [f"{name}.request"], "Bytes as they are.")
+        channels[name] = _channel(address, [f"{name}.request"], "Raw bytes.")
         channels[f"{name}.reply"] = _reply_channel(name)
     for kind in CHANGES:
         address = _change_address(kind)
@@ -94,7 +95,7 @@ def _channels() -> Schema:
 def _reply_channel(name: str) -> Schema:
     return {
         "address": None,
-        "description": "The reply subject of the request, which lies below the agent's own inbox prefix.",
+        "description": "The reply subject of the request, below the agent's own inbox prefix.",
         "messages": {"reply": _message(f"{name}.reply"), "error": _message("error")},
     }
 
@@ -202,7 +203,7 @@ def _messages() -> Schema:
     }
     messages["dead"] = {
         "headers": dead_headers(),
-        "payload": {"description": "The original body, to the byte; empty where it is left out."},
+        "payload": {"description": "The exact original body; empty if it was left out."},
         "contentType": "application/octet-stream",
         "summary": "A durable command that could never succeed.",
     }

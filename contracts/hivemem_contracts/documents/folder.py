@@ -1,4 +1,4 @@
-"""The generated documents in their folder: written there, and compared with what is there."""
+"""Writes the generated documents into their folder, and compares the folder with them."""
 
 import json
 import re
@@ -15,18 +15,18 @@ _PART: Final = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end of \2 --
 
 
 class BrokenPageError(Exception):
-    """The wire page is missing, or a pair of its markers is."""
+    """Raised when the wire page or a pair of its markers is missing."""
 
 
 def stale(folder: Path) -> list[str]:
-    """The files, by their path in the folder, that are missing, out of date or left over."""
+    """Return the paths of missing, outdated and leftover files in the folder."""
     expected = _expected(folder)
     different = [path for path, text in expected.items() if _read(folder / path) != text]
     return sorted([*different, *_left_over(folder, expected)])
 
 
 def write(folder: Path) -> list[str]:
-    """Bring the folder up to date; the files that changed."""
+    """Update the folder and return the changed files."""
     expected = _expected(folder)
     changed = stale(folder)
     for path in changed:

@@ -1,4 +1,4 @@
-"""The raw subjects on which the bytes of artifacts travel, as AsyncAPI: no operation declares them."""
+"""The raw subjects that carry the bytes of artifacts, as AsyncAPI: no operation declares them."""
 
 from typing import Final
 
@@ -15,26 +15,26 @@ ADDRESSES: Final = {
     "artifacts.read": "hive.req.{tenant}.{agent}.artifacts.read.{session_id}.{name}.{version}",
 }
 PARAMETERS: Final = {
-    "member": "The worker that has the upload in hand, as `begin` and `resume` answer it.",
+    "member": "The worker that owns the upload, as `begin` and `resume` return it.",
     "upload_id": "The upload, as one token.",
     "version": "The version of a file.",
 }
 SUMMARIES: Final = {
-    "artifacts.chunk": "Send one chunk of an upload; answered once it is taken.",
-    "artifacts.read": "Ask for one chunk of a file.",
+    "artifacts.chunk": "Send one chunk of an upload; answered once it is accepted.",
+    "artifacts.read": "Read one chunk of a file.",
 }
 _NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
 _CRC32: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}$", "description": "CRC-32 of the chunk."}
-_CHUNK: Final[Schema] = {**_NUMBER, "description": "Which chunk, counted from 0."}
-_BYTES: Final[Schema] = {"description": "The bytes of the chunk, as they are."}
+_CHUNK: Final[Schema] = {**_NUMBER, "description": "The number of the chunk, counted from 0."}
+_BYTES: Final[Schema] = {"description": "The raw bytes of the chunk."}
 _NOTHING: Final[Schema] = {"description": "Nothing."}
 
 
 def raw_messages() -> Schema:
-    """By their name; contents are bytes, or nothing."""
+    """Return the raw messages by name; their payload is bytes, or empty."""
     taken: Schema = {
-        NEXT_CHUNK_HEADER: {**_NUMBER, "description": "The first chunk that is not there yet."},
-        DURABLE_CHUNKS_HEADER: {**_NUMBER, "description": "How many chunks outlive the worker."},
+        NEXT_CHUNK_HEADER: {**_NUMBER, "description": "The first missing chunk."},
+        DURABLE_CHUNKS_HEADER: {**_NUMBER, "description": "The number of chunks that outlive the worker."},
     }
     asked: Schema = {CHUNK_HEADER: _CHUNK}
     sent: Schema = {CHUNK_HEADER: _CHUNK, CRC32_HEADER: _CRC32}

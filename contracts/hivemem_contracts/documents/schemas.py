@@ -1,4 +1,4 @@
-"""JSON Schemas of every body, and of the error that any of them can be answered with."""
+"""JSON Schemas of every body, and of the error body that can answer any request."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
@@ -17,19 +17,19 @@ _ANY_JSON: Final = "JsonValue"
 
 
 class _WithoutFieldTitles(GenerateJsonSchema):
-    """A field's title would only repeat its name."""
+    """Leaves out the titles of fields, which only repeat their names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 def schema_of(model: type[BaseModel]) -> Schema:
-    """One model, whole in itself."""
+    """Return the self-contained schema of one model."""
     return _tidied(model.model_json_schema(schema_generator=_WithoutFieldTitles))
 
 
 def shared_schemas(models: Iterable[type[BaseModel]], reference: str) -> dict[str, Schema]:
-    """Many models and all that they consist of, by name; `reference` is where they refer to one another."""
+    """Return the schemas of many models and their parts, by name; `reference` is the prefix of their references."""
     inputs = [(model, "validation") for model in dict.fromkeys(models)]
     _, together = models_json_schema(
         cast("Any", inputs), ref_template=reference + "/{model}", schema_generator=_WithoutFieldTitles
@@ -38,10 +38,10 @@ def shared_schemas(models: Iterable[type[BaseModel]], reference: str) -> dict[st
 
 
 def error_schema() -> Schema:
-    """The error body. Its codes stay open, because a newer fleet may have more of them."""
+    """Return the schema of the error body. Its codes stay open, because a newer fleet may have more of them."""
     return {
         "title": "Error",
-        "description": "What an error reply has as its body. The code is the contract, the text is for people.",
+        "description": "The body of an error reply. The code is the contract, the text is for people.",
         "type": "object",
         "required": ["error"],
         "properties": {
@@ -49,7 +49,7 @@ def error_schema() -> Schema:
                 "type": "object",
                 "required": ["code", "name", "detail", "retryable", "context"],
                 "properties": {
-                    "code": {"type": "integer", "description": "One of `x-errors`, or one of a newer fleet."},
+                    "code": {"type": "integer", "description": "A code of `x-errors`, or of a newer fleet."},
                     "name": {"type": "string"},
                     "detail": {"type": "string", "description": "For people; it may change."},
                     "retryable": {"type": "boolean", "description": "The same call may succeed later."},
@@ -62,7 +62,7 @@ def error_schema() -> Schema:
 
 
 def schema_files() -> dict[str, Schema]:
-    """Each schema by the name of its file."""
+    """Return each schema by the name of its file."""
     files = {"change": schema_of(Change), "error": error_schema()}
     for service in SERVICES:
         for operation in service:
@@ -88,7 +88,7 @@ def _described(error: type[HiveError]) -> Schema:
 
 
 def _tidied(schema: Mapping[str, Any]) -> Schema:
-    """Any JSON is `{}` where it stands, and a reference with something beside it is wrapped for older dialects."""
+    """Inline the schema of any JSON as `{}`, and wrap a reference that has siblings, for older dialects."""
     tidy = {name: _tidied_value(value) for name, value in _unwrapped(schema).items()}
     if "$defs" in tidy:
         tidy["$defs"].pop(_ANY_JSON, None)

@@ -1,4 +1,4 @@
-"""The parts of the wire page that follow from the contracts, as Markdown, each by the name of its markers."""
+"""The generated parts of the wire page as Markdown, each by the name of its markers."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,8 @@ from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents.schemas import summary_of
 from hivemem_contracts.errors import ALL_ERRORS
+from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.operations import AnyOperation
-from hivemem_contracts.portable import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.subjects import KEY_MARKER
 
 _LIMITS: Final = (
@@ -24,32 +24,32 @@ _LIMITS: Final = (
     ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
     ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),
     ("the definition of one state machine, as JSON", limits.MACHINE_BYTES, "bytes"),
-    ("the guards that one event asks, together", limits.EXPRESSION_STEPS, "steps"),
-    ("the texts and lists that these guards build", limits.EXPRESSION_BYTES, "bytes"),
+    ("all guards of one event together", limits.EXPRESSION_STEPS, "steps"),
+    ("texts and lists that these guards build", limits.EXPRESSION_BYTES, "bytes"),
     ("the value of one memory, as JSON", limits.MEMORY_VALUE_BYTES, "bytes"),
-    ("a file", limits.ARTIFACT_BYTES, "bytes; a worker may be set to less"),
-    ("a file in one request, or in one answer", limits.ARTIFACT_INLINE_BYTES, "bytes; more goes in chunks"),
-    ("one chunk of a file", limits.ARTIFACT_CHUNK_BYTES, "bytes; less where the server passes less"),
+    ("a file", limits.ARTIFACT_BYTES, "bytes, or the worker's setting"),
+    ("a file in one request, or in one answer", limits.ARTIFACT_INLINE_BYTES, "bytes; larger ones use chunks"),
+    ("one chunk of a file", limits.ARTIFACT_CHUNK_BYTES, "bytes, or less if the server's payload limit is lower"),
     ("the name of a file", limits.ARTIFACT_NAME_BYTES, f"bytes, {limits.ARTIFACT_SEGMENT_BYTES} a segment"),
     ("the metadata of a file, as JSON", limits.ARTIFACT_METADATA_BYTES, "bytes"),
     ("a vector", limits.EMBEDDING_DIMENSIONS, "numbers"),
     ("the metadata of a vector, as JSON", limits.VECTOR_METADATA_BYTES, "bytes"),
-    ("what a recall asks", limits.QUERY_CHARACTERS, "characters"),
-    ("what a recall or a query finds", limits.RECALL_MAXIMUM, "items"),
-    ("the fields of the metadata that a recall or a query names", limits.RECALL_FILTERS, "fields"),
+    ("the question of a recall", limits.QUERY_CHARACTERS, "characters"),
+    ("the results of a recall or a query", limits.RECALL_MAXIMUM, "items"),
+    ("metadata fields in the filter of a recall or a query", limits.RECALL_FILTERS, "fields"),
     (
         "the wait of a recall for the index",
         limits.RECALL_WAIT_MAXIMUM_MS,
-        f"ms, {limits.RECALL_WAIT_DEFAULT_MS:,} for a `min_version` unless asked",
+        f"ms, {limits.RECALL_WAIT_DEFAULT_MS:,} by default with a `min_version`",
     ),
     ("a value in a change, as JSON; a larger one is left out", limits.CHANGE_VALUE_BYTES, "bytes"),
-    ("the items of one page, as JSON; the page ends before", limits.REPLY_BYTES, "bytes"),
-    ("the items of one page", limits.LIST_MAXIMUM, f"items, {limits.LIST_DEFAULT} unless asked"),
+    ("all items of one page together, as JSON", limits.REPLY_BYTES, "bytes"),
+    ("the items of one page", limits.LIST_MAXIMUM, f"items, {limits.LIST_DEFAULT} by default"),
     ("one batch", limits.BATCH_ITEMS, "items"),
-    ("the time of a lease", limits.LEASE_MAXIMUM_MS, f"ms, and at least {limits.LEASE_MINIMUM_MS}"),
+    ("the duration of a lease", limits.LEASE_MAXIMUM_MS, f"ms, and at least {limits.LEASE_MINIMUM_MS}"),
     ("the wait for a lease", limits.LEASE_WAIT_MAXIMUM_MS, "ms"),
-    ("those who wait for one lease", limits.LEASE_WAITERS, "requests"),
-    ("objects and arrays in one another, the body among them", limits.JSON_DEPTH, "levels"),
+    ("the queue of one lease", limits.LEASE_WAITERS, "requests"),
+    ("nesting of objects and arrays, including the body", limits.JSON_DEPTH, "levels"),
 )
 
 
@@ -94,7 +94,7 @@ def _row(operation: AnyOperation) -> tuple[str, ...]:
 
 def _shapes() -> Iterator[str]:
     return _table(
-        ("name", "fields", "what it is"),
+        ("name", "fields", "meaning"),
         ((f"`{model.__name__}`", f"`{_fields(model)}`", summary_of(model)) for model in _shared_models()),
     )
 
@@ -136,11 +136,11 @@ def _errors() -> Iterator[str]:
 def _limits() -> Iterator[str]:
     yield from _table(("what", "at most"), ((what, f"{limit:,} {unit}") for what, limit, unit in _LIMITS))
     yield ""
-    yield f"An integer lies between {INTEGER_MINIMUM} and {INTEGER_MAXIMUM}, and every number is finite."
+    yield f"An integer is between {INTEGER_MINIMUM} and {INTEGER_MAXIMUM}, and every number is finite."
 
 
 def _shared_models() -> tuple[type[BaseModel], ...]:
-    """What has a row of its own: all that a body consists of, what is answered or told more than once, and `Change`."""
+    """Return the models with a row of their own: parts of bodies, shared replies and values, and `Change`."""
     operations = [operation for service in SERVICES for operation in service]
     told: Counter[type[BaseModel]] = Counter(operation.reply for operation in operations)
     told.update({kind.value for kind in CHANGES if kind.value is not None})

@@ -1,4 +1,4 @@
-"""What the memory service announces, and what each change carries as its value."""
+"""The changes that the memory service announces, each with the model of its value."""
 
 from typing import Final
 
@@ -10,9 +10,11 @@ from hivemem_contracts.model import ReplyBody
 
 
 class MemoryErased(ReplyBody):
-    """The receipt of the erasure that removed a memory, where it was asked for by one."""
+    """The receipt of the erasure that removed a memory, if an erasure was requested."""
 
-    receipt: str | None = Field(default=None, description="Whoever keeps a copy confirms its removal to this receipt.")
+    receipt: str | None = Field(
+        default=None, description="A worker that keeps a copy confirms its removal to this receipt."
+    )
 
 
 _MEMORY: Final = ("namespace", "key")
@@ -25,11 +27,11 @@ def _of_lease(operation: str, summary: str) -> ChangeKind:
 CHANGES: Final[tuple[ChangeKind, ...]] = (
     ChangeKind("memory", "put", Memory, "A memory was created, replaced or patched.", _MEMORY, keyed=True),
     ChangeKind("memory", "deleted", Memory, "A memory was deleted, or expired.", _MEMORY, keyed=True),
-    ChangeKind("memory", "restored", Memory, "An older version of a memory holds again.", _MEMORY, keyed=True),
+    ChangeKind("memory", "restored", Memory, "An older version of a memory was restored.", _MEMORY, keyed=True),
     ChangeKind("memory", "erased", MemoryErased, "A memory and all its versions were removed.", _MEMORY, keyed=True),
     _of_lease("acquired", "A lease was granted."),
     _of_lease("renewed", "A lease was prolonged by its holder."),
-    _of_lease("released", "A lease was given back, and nobody waits for it."),
-    _of_lease("expired", "A lease that was waited for ended by itself, and nobody waits any more."),
-    _of_lease("awaited", "Somebody began to wait for a lease, or waits no more."),
+    _of_lease("released", "A lease was released, and no request waits for it."),
+    _of_lease("expired", "A lease with a queue expired, and no request waits any more."),
+    _of_lease("awaited", "A request joined or left the queue of a lease."),
 )

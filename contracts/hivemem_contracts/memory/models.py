@@ -1,4 +1,4 @@
-"""What a memory is made of, as it travels."""
+"""The shapes of memories on the wire."""
 
 from typing import Annotated, Literal
 
@@ -33,15 +33,15 @@ class MemoryKey(RequestBody):
 
 
 class LeaseClaim(RequestBody):
-    """The lease that a write relies on: it is refused where the token is not the one that holds now."""
+    """The lease that a write relies on: the write is refused unless its token is the current one."""
 
     namespace: Namespace
-    key: Id | None = Field(default=None, description="Left out: the lease on the whole namespace.")
+    key: Id | None = Field(default=None, description="If left out: the lease on the whole namespace.")
     token: Token
 
 
 class Copied(RequestBody):
-    """What a memory was made from, by a fork or an import."""
+    """The origin of a memory that was copied by a fork or an import."""
 
     namespace: Namespace
     key: Id
@@ -57,18 +57,18 @@ class Memory(ReplyBody):
 
     namespace: str
     key: str
-    value: JsonValue = Field(default=None, description="null where it is deleted.")
+    value: JsonValue = Field(default=None, description="null if it is deleted.")
     memory_type: MemoryType
-    version: int = Field(description="Counts its changes, a deletion included.")
+    version: int = Field(description="Counts its changes, including deletions.")
     deleted: bool
     metadata: Metadata
     importance: float | None = None
     valid_from: Time | None = None
     valid_to: Time | None = None
-    expires_at: Time | None = Field(default=None, description="It is deleted at this moment.")
+    expires_at: Time | None = Field(default=None, description="When it is deleted automatically.")
     source: Source | None = None
     copied_from: Copied | None = None
-    digest: str = Field(description="SHA-256 of all that the version says, in hexadecimal.")
+    digest: str = Field(description="SHA-256 of the version's whole content, in hexadecimal.")
     created_by: str
     updated_by: str
     created_at: Time
@@ -90,19 +90,23 @@ class Difference(ReplyBody):
 class MemoryVersion(Memory):
     """One version in the history of a memory."""
 
-    operation: VersionOperation = Field(description="What made it.")
+    operation: VersionOperation = Field(description="The operation that made it.")
     request_id: str | None = Field(default=None, description="The idempotency key of the write.")
-    diff: list[Difference] | None = Field(default=None, description="Against the version before, where asked for.")
-    diff_omitted: bool = Field(default=False, description="True where it would be too large: compare the two values.")
+    diff: list[Difference] | None = Field(
+        default=None, description="The differences to the previous version, if requested."
+    )
+    diff_omitted: bool = Field(
+        default=False, description="True if the diff would be too large: compare the two values."
+    )
 
 
 class LeaseHolder(ReplyBody):
-    """Who holds a lease, and who would like to."""
+    """The holder of a lease, and the length of its queue."""
 
-    holder: str | None = Field(default=None, description="The agent that holds it; null: nobody.")
-    token: int = Field(description="Of the holder, or of the last one; a later holder has a higher one.")
+    holder: str | None = Field(default=None, description="The agent that holds it; null: none.")
+    token: int = Field(description="The token of the holder, or of the last one; a later holder has a higher one.")
     expires_at: Time | None = None
-    waiting: int = Field(description="How many wait for it, in the order of their coming.")
+    waiting: int = Field(description="Number of requests in its queue.")
 
 
 class AuditEntry(ReplyBody):
@@ -118,16 +122,16 @@ class AuditEntry(ReplyBody):
     to_version: int | None = None
     request_id: str | None = None
     outcome: Literal["done", "refused"]
-    error: str | None = Field(default=None, description="The name of the error, where it was refused.")
-    digest: str | None = Field(default=None, description="That of the version that was written.")
-    hash: str = Field(description="SHA-256 over the link before and all of this one.")
+    error: str | None = Field(default=None, description="The name of the error, if it was refused.")
+    digest: str | None = Field(default=None, description="The digest of the written version.")
+    hash: str = Field(description="SHA-256 over the previous link and this one.")
 
 
 class Confirmation(ReplyBody):
-    """That a worker has removed what it kept of something erased."""
+    """A worker's confirmation that it has removed its copies of erased data."""
 
     worker: str
-    removed: int = Field(description="How many things it removed.")
+    removed: int = Field(description="Number of removed copies.")
     at: Time
 
 
@@ -138,8 +142,8 @@ class ErasureReceipt(ReplyBody):
     namespace: str
     key: str | None = None
     status: Literal["running", "done"]
-    entries: int = Field(description="How many memories were removed so far.")
-    versions: int = Field(description="How many versions of them.")
+    entries: int = Field(description="Number of memories removed so far.")
+    versions: int = Field(description="Number of versions removed so far.")
     requested_by: str
     requested_at: Time
     finished_at: Time | None = None

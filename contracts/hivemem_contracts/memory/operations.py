@@ -85,7 +85,7 @@ LIST = Operation(
     "list",
     requests.ListMemories,
     replies.MemoryPage,
-    summary="List memories below a prefix, by type, creator, time.",
+    summary="List memories below a prefix, filtered by type, creator or time.",
 )
 COUNT = Operation(
     NAME,
@@ -99,21 +99,21 @@ SNAPSHOT = Operation(
     "snapshot",
     requests.SnapshotNamespace,
     replies.NamespaceSnapshot,
-    summary="Read a namespace and what is below it as of one moment.",
+    summary="Read a namespace and all below it as of one moment.",
 )
 DIFF = Operation(
     NAME,
     "diff",
     requests.DiffNamespace,
     replies.NamespaceDiff,
-    summary="What changed in a namespace and below it between two moments.",
+    summary="List the changes in and below a namespace between two moments.",
 )
 FORK = Operation(
     NAME,
     "fork",
     requests.ForkNamespace,
     replies.NamespaceForked,
-    summary="Copy a namespace and what is below it, as of a moment, into another.",
+    summary="Copy a namespace and all below it, as of a moment, into another.",
     writes=True,
     route="into",
     errors=(AlreadyExists,),
@@ -123,7 +123,7 @@ LEASE = Operation(
     "lease",
     requests.AcquireLease,
     replies.LeaseGranted,
-    summary="Acquire the lease on a namespace or a key, waiting in line if need be.",
+    summary="Acquire the lease on a namespace or a key, waiting in its queue if necessary.",
     writes=True,
     durable=False,
     errors=(LeaseHeld,),
@@ -133,7 +133,7 @@ RENEW = Operation(
     "renew",
     requests.RenewLease,
     replies.LeaseGranted,
-    summary="Prolong a lease that is still held.",
+    summary="Extend a lease that is still held.",
     writes=True,
     durable=False,
     errors=(LeaseHeld, RevisionConflict),
@@ -143,7 +143,7 @@ RELEASE = Operation(
     "release",
     requests.ReleaseLease,
     replies.LeaseReleased,
-    summary="Give a lease back; whoever waits first gets it.",
+    summary="Release a lease; the first request in its queue gets it.",
     writes=True,
     durable=False,
     errors=(LeaseHeld,),
@@ -153,14 +153,14 @@ AUDIT = Operation(
     "audit",
     requests.ReadAudit,
     replies.AuditPage,
-    summary="Who did what, when and through which request, newest first.",
+    summary="List who did what, when and through which request, newest first.",
 )
 AUDIT_VERIFY = Operation(
     NAME,
     "audit_verify",
     requests.VerifyAudit,
     replies.AuditVerified,
-    summary="Check the tenant's audit chain, and the memories against it.",
+    summary="Verify the tenant's audit chain, and the memories against it.",
 )
 ERASE = Operation(
     NAME,
@@ -185,7 +185,7 @@ ERASE_CONFIRM = Operation(
     "erase_confirm",
     requests.ConfirmErasure,
     ErasureReceipt,
-    summary="Note on a receipt that a worker has removed its copies.",
+    summary="Confirm on a receipt that a worker has removed its copies.",
     writes=True,
     route="receipt",
     errors=(NotFound,),
@@ -195,14 +195,14 @@ EXPORT = Operation(
     "export",
     requests.ExportMemories,
     replies.ExportPage,
-    summary="Read what lives below a prefix, as of one moment, as lines for `import`.",
+    summary="Read the memories below a prefix, as of one moment, as lines for `import`.",
 )
 IMPORT = Operation(
     NAME,
     "import",
     requests.ImportMemories,
     replies.MemoriesImported,
-    summary="Put lines of an export; what says the same already stays as it is.",
+    summary="Import lines of an export; memories with the same content stay as they are.",
     writes=True,
 )
 

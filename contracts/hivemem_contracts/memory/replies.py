@@ -14,8 +14,8 @@ class MemoryWritten(ReplyBody):
     namespace: str
     key: str
     version: int
-    created: bool = Field(description="True where nothing lived under the key before.")
-    duplicate: bool = Field(description="True where this write was done already: the first result again.")
+    created: bool = Field(description="True if the memory did not exist before.")
+    duplicate: bool = Field(description="True if this write was done before: the first result again.")
 
 
 class MemoryOutcome(ReplyBody):
@@ -34,9 +34,9 @@ class MemoriesWritten(ReplyBody):
 
 
 class Memories(ReplyBody):
-    items: list[Memory] = Field(description="Those that were found, in the order of the request.")
-    missing: list[MemoryKey] = Field(description="Those that do not exist, or are deleted.")
-    left: list[MemoryKey] = Field(description="Those that the answer had no room for: ask for them again.")
+    items: list[Memory] = Field(description="The memories that were found, in the order of the request.")
+    missing: list[MemoryKey] = Field(description="The keys that do not exist, or are deleted.")
+    left: list[MemoryKey] = Field(description="The keys that did not fit into the answer: ask for them again.")
 
 
 class MemoryPage(ReplyBody):
@@ -61,16 +61,16 @@ class NamespaceSnapshot(ReplyBody):
 
 
 class MemoryChange(ReplyBody):
-    """What became of one memory between two moments."""
+    """The change of one memory between two moments."""
 
     namespace: str
     key: str
     change: Literal["added", "removed", "changed"]
     before: Memory | None = None
     after: Memory | None = None
-    diff: list[Difference] = Field(description="Of the values, where it is there at both moments.")
+    diff: list[Difference] = Field(description="The differences of the values, if it exists at both moments.")
     values_omitted: bool = Field(
-        default=False, description="True where it would be too large: read the two versions by request."
+        default=False, description="True if they would be too large: read the two versions by request."
     )
 
 
@@ -83,37 +83,37 @@ class NamespaceForked(ReplyBody):
     namespace: str
     into: str
     as_of: Time
-    entries: int = Field(description="How many memories were copied.")
+    entries: int = Field(description="Number of copied memories.")
     duplicate: bool
 
 
 class LeaseGranted(ReplyBody):
-    token: int = Field(description="Grows with every holder: give it along with the writes that the lease protects.")
+    token: int = Field(description="Grows with every holder: pass it with the writes that the lease protects.")
     expires_at: Time
 
 
 class LeaseReleased(ReplyBody):
-    released: bool = Field(description="False where it had ended before.")
+    released: bool = Field(description="False if it had ended before.")
 
 
 class AuditPage(ReplyBody):
     items: list[AuditEntry] = Field(description="Newest first.")
     cursor: str | None
-    behind: int = Field(description="How many changes the chain has yet to take up; 0: it is up to date.")
+    behind: int = Field(description="Number of changes not yet in the chain; 0: it is up to date.")
 
 
 class AuditVerified(ReplyBody):
     ok: bool
-    checked: int = Field(description="How many links of the chain were looked at.")
-    memories: int = Field(default=0, description="How many memories were looked up in the chain, after its end.")
+    checked: int = Field(description="Number of verified links.")
+    memories: int = Field(default=0, description="Number of memories looked up in the chain, after its end.")
     broken_at: int | None = Field(
-        default=None, description="The position of the first link that does not hold; null where a link is missing."
+        default=None, description="The position of the first invalid link; null if a link is missing."
     )
     problem: str | None = Field(
-        default=None, description="What is wrong there, or which memory in which version has no link."
+        default=None, description="The problem there, or the memory and version without a link."
     )
-    hash: str | None = Field(default=None, description="That of the last link that was looked at: keep it elsewhere.")
-    cursor: str | None = Field(default=None, description="Where to go on, if there is more to look at.")
+    hash: str | None = Field(default=None, description="The hash of the last verified link: store it elsewhere.")
+    cursor: str | None = Field(default=None, description="The place to continue from, if there is more to verify.")
 
 
 class ExportPage(ReplyBody):

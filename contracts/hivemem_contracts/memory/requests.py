@@ -1,4 +1,4 @@
-"""The request bodies of the memory service, named by what they ask for."""
+"""The request bodies of the memory service."""
 
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ from hivemem_contracts.model import RequestBody
 
 
 class PutMemory(RequestBody):
-    """Only `value` is replaced by every put; whatever else is left out stays as it was."""
+    """Put a memory. Each put replaces `value`; other fields that are left out stay as they were."""
 
     default_is_absent = False
 
@@ -36,11 +36,11 @@ class PutMemory(RequestBody):
     value: MemoryValue
     memory_type: MemoryType | None = Field(default=None, description="`semantic` for a new memory.")
     metadata: Metadata | None = None
-    importance: Importance | None = Field(default=None, description="0 to 1; an explicit null takes it away.")
-    valid_from: Time | None = Field(default=None, description="From when it holds; an explicit null takes it away.")
-    valid_to: Time | None = Field(default=None, description="Until when it holds; an explicit null takes it away.")
-    expires_at: Time | None = Field(default=None, description="When to delete it; an explicit null takes it away.")
-    source: Source | None = Field(default=None, description="Where it comes from; an explicit null takes it away.")
+    importance: Importance | None = Field(default=None, description="0 to 1; an explicit null removes it.")
+    valid_from: Time | None = Field(default=None, description="The start of its validity; an explicit null removes it.")
+    valid_to: Time | None = Field(default=None, description="The end of its validity; an explicit null removes it.")
+    expires_at: Time | None = Field(default=None, description="When to delete it; an explicit null removes it.")
+    source: Source | None = Field(default=None, description="Where it comes from; an explicit null removes it.")
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -64,7 +64,7 @@ class GetMemory(RequestBody):
     key: Id
     version: Version | None = Field(default=None, description="As it was at this version.")
     as_of: Time | None = Field(default=None, description="As it was at this moment.")
-    include_deleted: bool = Field(default=False, description="Answer a deletion as the version that it is.")
+    include_deleted: bool = Field(default=False, description="Return a deleted memory instead of NotFound.")
 
 
 class GetMemories(RequestBody):
@@ -81,7 +81,9 @@ class DeleteMemory(RequestBody):
 class RestoreMemory(RequestBody):
     namespace: Namespace
     key: Id
-    version: Version | None = Field(default=None, description="Which one; what it was before its deletion if left out.")
+    version: Version | None = Field(
+        default=None, description="The version to restore; the one before its deletion if left out."
+    )
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -89,7 +91,7 @@ class RestoreMemory(RequestBody):
 class ReadHistory(RequestBody):
     namespace: Namespace
     key: Id
-    diff: bool = Field(default=False, description="With the differences of each version's value to the one before.")
+    diff: bool = Field(default=False, description="Include the differences of each version to the previous one.")
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
 
@@ -98,11 +100,11 @@ class ListMemories(RequestBody):
     prefix: NamespacePrefix
     memory_type: MemoryType | None = None
     created_by: Id | None = None
-    updated_after: Time | None = Field(default=None, description="Only those that were written later than this.")
-    valid_at: Time | None = Field(default=None, description="Only those that hold at this moment.")
+    updated_after: Time | None = Field(default=None, description="Only memories written later than this.")
+    valid_at: Time | None = Field(default=None, description="Only memories valid at this moment.")
     include_deleted: bool = False
     sort: Literal["key", "-updated_at"] = Field(
-        default="key", description="By namespace and key, or the newest write first."
+        default="key", description="By namespace and key, or newest write first."
     )
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
@@ -117,7 +119,7 @@ class CountMemories(RequestBody):
 
 class SnapshotNamespace(RequestBody):
     namespace: NamespacePrefix
-    as_of: Time | None = Field(default=None, description="Now, if left out; the pages that follow keep to it.")
+    as_of: Time | None = Field(default=None, description="Now, if left out; following pages use the same moment.")
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
 
@@ -135,16 +137,16 @@ class DiffNamespace(RequestBody):
 
 class ForkNamespace(RequestBody):
     namespace: Namespace
-    into: Namespace = Field(description="Where to; nothing may live there or below it.")
+    into: Namespace = Field(description="The target, which must be empty, including all below it.")
     as_of: Time | None = Field(default=None, description="As it was at this moment; now, if left out.")
 
 
 class AcquireLease(RequestBody):
     namespace: Namespace
-    key: Id | None = Field(default=None, description="Left out: a lease on the whole namespace.")
+    key: Id | None = Field(default=None, description="If left out: a lease on the whole namespace.")
     ttl_ms: Annotated[int, Field(ge=LEASE_MINIMUM_MS, le=LEASE_MAXIMUM_MS)]
     wait_ms: Annotated[int, Field(ge=0, le=LEASE_WAIT_MAXIMUM_MS)] = Field(
-        default=0, description="How long to wait where somebody holds it."
+        default=0, description="How long to wait in the queue if it is held."
     )
 
 
@@ -153,7 +155,7 @@ class RenewLease(RequestBody):
     key: Id | None = None
     token: Token
     ttl_ms: Annotated[int, Field(ge=LEASE_MINIMUM_MS, le=LEASE_MAXIMUM_MS)] | None = Field(
-        default=None, description="From now on; as long as it was acquired for, if left out."
+        default=None, description="The time from now; the time it was acquired for, if left out."
     )
 
 
@@ -164,9 +166,9 @@ class ReleaseLease(RequestBody):
 
 
 class ReadAudit(RequestBody):
-    """Newest first."""
+    """List the audit chain, newest first."""
 
-    namespace: NamespacePrefix | None = Field(default=None, description="This one and what is below it.")
+    namespace: NamespacePrefix | None = Field(default=None, description="This one and all below it.")
     key: Id | None = Field(default=None, description="One key of exactly this namespace.")
     actor: Id | None = None
     operation: Id | None = None
@@ -177,12 +179,12 @@ class ReadAudit(RequestBody):
 
 
 class VerifyAudit(RequestBody):
-    cursor: Cursor | None = Field(default=None, description="Go on where a long verification stopped.")
+    cursor: Cursor | None = Field(default=None, description="Continue a long verification.")
 
 
 class EraseMemories(RequestBody):
     namespace: Namespace
-    key: Id | None = Field(default=None, description="Left out: everything in the namespace and below it.")
+    key: Id | None = Field(default=None, description="If left out: everything in and below the namespace.")
 
 
 class ReadErasure(RequestBody):
@@ -191,19 +193,19 @@ class ReadErasure(RequestBody):
 
 class ConfirmErasure(RequestBody):
     receipt: Id
-    worker: Id = Field(description="Whose copies are gone.")
+    worker: Id = Field(description="The worker whose copies are gone.")
     removed: Annotated[int, Field(ge=0, le=2**53)]
 
 
 class ExportMemories(RequestBody):
     prefix: NamespacePrefix
-    as_of: Time | None = Field(default=None, description="Now, if left out; the pages that follow keep to it.")
+    as_of: Time | None = Field(default=None, description="Now, if left out; following pages use the same moment.")
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
 
 
 class ImportedMemory(RequestBody):
-    """A line of an export. What it says of its own past is kept as `copied_from`."""
+    """A line of an export. The import keeps its history fields as `copied_from`."""
 
     namespace: Namespace
     key: Id
@@ -221,5 +223,5 @@ class ImportedMemory(RequestBody):
 class ImportMemories(RequestBody):
     items: list[ImportedMemory] = Field(min_length=1, max_length=BATCH_ITEMS)
     existing: Literal["update", "keep"] = Field(
-        default="update", description="What becomes of a memory that is there and says something else."
+        default="update", description="How to treat an existing memory with other content."
     )

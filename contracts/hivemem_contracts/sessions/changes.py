@@ -1,4 +1,4 @@
-"""What the sessions service announces, and what each change carries as its value."""
+"""The changes that the sessions service announces, each with the model of its value."""
 
 from typing import Final
 
@@ -15,20 +15,20 @@ class StatusChanged(ReplyBody):
     status: Status
     previous_status: Status
     state_delta: dict[str, JsonValue] | None = Field(
-        default=None, description="What this changed in the session's own state: termination deletes `temp:` keys."
+        default=None, description="The change of the session's own state: termination deletes `temp:` keys."
     )
 
 
 class StateChanged(ReplyBody):
-    """What a write changed in one scope of the state."""
+    """The change of one scope of the state by a write."""
 
-    state_delta: dict[str, JsonValue] = Field(description="The keys that were set; `null` where one was deleted.")
+    state_delta: dict[str, JsonValue] = Field(description="The keys that were set; `null` for a deleted one.")
 
 
 class ScopeChanged(StateChanged):
-    """What a write changed in a shared scope, and through which session."""
+    """The change of a shared scope by a write, and the session that made it."""
 
-    session_id: str | None = Field(default=None, description="The session that was written to.")
+    session_id: str | None = Field(default=None, description="The session that made the change.")
 
 
 _SESSION: Final = ("session_id",)
@@ -49,7 +49,7 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         "A session was made as a fork of another; its state is its own, without the shared scopes.",
         _SESSION,
     ),
-    ChangeKind("session", "status_changed", StatusChanged, "A session went to another status.", _SESSION),
+    ChangeKind("session", "status_changed", StatusChanged, "The status of a session changed.", _SESSION),
     ChangeKind(
         "session", "state_changed", StateChanged, "A write without an event changed a session's own state.", _SESSION
     ),
@@ -66,7 +66,7 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         "state",
         "changed",
         ScopeChanged,
-        "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` whose it is.",
+        "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` its id.",
         _SCOPE,
     ),
 )

@@ -1,4 +1,4 @@
-"""What a session is made of, as it travels."""
+"""The shapes of sessions on the wire."""
 
 from typing import Annotated, Literal
 
@@ -15,33 +15,33 @@ StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, patter
 State = dict[StateKey, Value]
 Revision = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedRevision = Annotated[
-    int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the revision now.")
+    int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the current revision.")
 ]
 
 
 class NewEvent(RequestBody):
-    """An event as it is appended."""
+    """An event to append."""
 
     event_id: Id | None = Field(
         default=None,
-        description="The same id again answers the first result; it follows from the message's id if left out.",
+        description="The same id again returns the first result; derived from the message id if left out.",
     )
-    type: Id = Field(description="What kind of event this is; a session's machine reacts to it.")
-    author: Id | None = Field(default=None, description="Who it comes from; the acting agent if left out.")
+    type: Id = Field(description="The kind of event; a session's machine reacts to it.")
+    author: Id | None = Field(default=None, description="The author; the acting agent if left out.")
     content: Value = Field(default=None, description="Any JSON.")
     metadata: Metadata = Field(default_factory=dict)
     parent_id: Id | None = Field(default=None, description="The event that this one answers or continues.")
 
 
 class Event(ReplyBody):
-    """An event as it is kept. Nothing about it ever changes."""
+    """A stored event. It never changes."""
 
     event_id: str
     sequence: int = Field(description="Counts the events of the session from 1, without a gap.")
     type: str
     author: str | None
     content: JsonValue = None
-    state_delta: dict[str, JsonValue] | None = Field(default=None, description="What it changed in the state.")
+    state_delta: dict[str, JsonValue] | None = Field(default=None, description="Its change of the state.")
     metadata: Metadata = Field(default_factory=dict)
     parent_id: str | None = None
     at: Time
@@ -54,11 +54,11 @@ class Transition(RequestBody):
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
     source: Id = Field(validation_alias="from", serialization_alias="from", description="The state it starts from.")
-    event: Id = Field(description="The event type that takes it.")
-    target: Id = Field(validation_alias="to", serialization_alias="to", description="The state it leads to.")
+    event: Id = Field(description="The event type that triggers it.")
+    target: Id = Field(validation_alias="to", serialization_alias="to", description="The state it ends in.")
     when: Annotated[str, StringConstraints(min_length=1, max_length=1_024)] | None = Field(
         default=None,
-        description="A CEL expression over `state` (the session's, before this event) and `event`; true lets it pass.",
+        description="A CEL expression over `state` (the session's, before this event) and `event`, which must be true.",
     )
 
 
@@ -69,7 +69,7 @@ class Machine(RequestBody):
     states: list[Id] = Field(min_length=1, max_length=256)
     transitions: list[Transition] = Field(max_length=1_024)
     open: bool = Field(
-        default=False, description="True lets event types pass that no transition names; they move nothing."
+        default=False, description="True accepts event types that no transition names; they cause no transition."
     )
 
 
@@ -87,16 +87,16 @@ MachineChoice = Annotated[
 
 
 class MachineState(ReplyBody):
-    """The machine that a session runs on, and where it stands."""
+    """The state machine of a session, and its current state."""
 
     name: str | None = None
     version: int | None = None
     state: str
-    allowed: list[str] = Field(description="The event types that a transition from here names.")
+    allowed: list[str] = Field(description="The event types of the transitions from the current state.")
 
 
 class Origin(ReplyBody):
-    """Where a fork comes from: it shares the events up to `sequence` and goes its own way after them."""
+    """The origin of a fork, which shares its events up to `sequence`."""
 
     session_id: str
     revision: int

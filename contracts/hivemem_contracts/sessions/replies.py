@@ -19,7 +19,7 @@ class Appended(ReplyBody):
     event_id: str
     sequence: int
     revision: int
-    duplicate: bool = Field(description="True where this event was there already: the first result again.")
+    duplicate: bool = Field(description="True if this event was appended before: the first result again.")
 
 
 class AppendOutcome(ReplyBody):
@@ -43,11 +43,11 @@ class EventPage(ReplyBody):
 
 
 class StateView(ReplyBody):
-    """`state` where all keys were asked for, `value` where one was."""
+    """The state: `state` for all keys, `value` for one key."""
 
     state: dict[str, JsonValue] | None = None
     value: JsonValue = None
-    revision: int = Field(description="The session's, or for a shared key that of its scope (0: never written).")
+    revision: int = Field(description="The session's, or for a shared key its scope's (0: never written).")
 
 
 class StateSet(ReplyBody):
@@ -66,7 +66,7 @@ class SessionDeleted(ReplyBody):
     """The receipt of a deletion."""
 
     session_id: str
-    revision: int = Field(description="The last one; a later session of this id goes on from here.")
+    revision: int = Field(description="The last one; a later session of this id continues above it.")
     deleted_at: Time
 
 

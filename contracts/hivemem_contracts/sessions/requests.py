@@ -1,4 +1,4 @@
-"""The request bodies of the sessions service, named by what they ask for."""
+"""The request bodies of the sessions service."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ class CreateSession(RequestBody):
     app_name: Id
     user_id: Id
     project_id: Id | None = None
-    initial_state: State | None = Field(default=None, description="Split by prefix, like every delta.")
+    initial_state: State | None = Field(default=None, description="Split into scopes by prefix, like every delta.")
     metadata: Metadata = Field(default_factory=dict)
     machine: MachineChoice | None = Field(
         default=None,
@@ -36,7 +36,7 @@ class CreateSession(RequestBody):
 class GetSession(RequestBody):
     session_id: Id
     events: Annotated[int, Field(ge=0, le=LIST_MAXIMUM)] = Field(
-        default=0, description="How many of the newest events."
+        default=0, description="Number of newest events to return."
     )
     revision: Revision | None = Field(default=None, description="As it was at this revision.")
     at: Time | None = Field(default=None, description="As it was at this moment.")
@@ -76,7 +76,7 @@ class SetState(RequestBody):
     key: StateKey
     value: Value = Field(description="`null` deletes the key.")
     expect_revision: ExpectedRevision | None = Field(
-        default=None, description="The session's revision, or for a shared key that of its scope."
+        default=None, description="The session's revision, or for a shared key its scope's."
     )
 
 

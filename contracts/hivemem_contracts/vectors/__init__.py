@@ -1,1 +1,1 @@
-"""The vectors service: what was written is found again by meaning."""
+"""The vectors service: search by meaning and by words."""

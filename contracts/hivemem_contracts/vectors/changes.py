@@ -1,4 +1,4 @@
-"""What the vectors service announces, and what each change carries as its value."""
+"""The changes that the vectors service announces, each with the model of its value."""
 
 from typing import Final
 
@@ -9,7 +9,12 @@ _ITEM: Final = ("namespace", "key")
 
 CHANGES: Final[tuple[ChangeKind, ...]] = (
     ChangeKind(
-        "index", "synced", IndexStatus, "A memory is found as it is now, or is not found any more.", _ITEM, keyed=True
+        "index",
+        "synced",
+        IndexStatus,
+        "The newest version of a memory is indexed, or a deleted memory left the index.",
+        _ITEM,
+        keyed=True,
     ),
-    ChangeKind("index", "failed", IndexStatus, "A memory could not be indexed; it is tried again.", _ITEM, keyed=True),
+    ChangeKind("index", "failed", IndexStatus, "A memory could not be indexed; it is retried.", _ITEM, keyed=True),
 )

@@ -1,4 +1,4 @@
-"""What the vectors service is asked with, and what it finds."""
+"""The questions and results of the vectors service."""
 
 from typing import Annotated, Literal
 
@@ -11,26 +11,26 @@ from hivemem_contracts.memory.models import Importance, MemoryType
 from hivemem_contracts.model import ReplyBody, RequestBody
 
 Embedding = Annotated[list[float], Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)]
-"""Finite numbers, as many as the collection's dimension."""
+"""An embedding: finite numbers, one for each dimension of the collection."""
 
 Collection = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,47}$")]
 IndexState = Literal["pending", "synced", "failed", "stale"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Matched = Annotated[dict[Id, str | int | bool], Field(max_length=RECALL_FILTERS)]
-"""Fields of the metadata and the values that they have to have, all of them."""
+"""Metadata fields with their required values; all of them must match."""
 
 
 class Weights(RequestBody):
-    """What counts how much in the score. Of the first three only the proportions matter."""
+    """The weights of the score. Only the proportions of the first three matter."""
 
     relevance: Share = 1.0
     recency: Share = 0.0
     importance: Share = 0.0
     dense: Share = Field(
-        default=0.8, description="The share of the meaning in the relevance; the rest is that of the words."
+        default=0.8, description="The share of meaning in the relevance; the rest is the share of words."
     )
     half_life_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
-        default=30.0, description="After so long, recency has halved."
+        default=30.0, description="The time after which recency has halved."
     )
 
     @model_validator(mode="after")
@@ -41,38 +41,40 @@ class Weights(RequestBody):
 
 
 class RecallFilter(RequestBody):
-    """What an item has to be, besides near. Each field that is left out lets everything pass."""
+    """Conditions that an item must meet. A field that is left out sets no condition."""
 
     metadata: Matched | None = None
     created_by: Id | None = None
     updated_after: Time | None = Field(default=None, description="Written later than this.")
     updated_before: Time | None = Field(default=None, description="Written before this moment.")
-    valid_at: Time | None = Field(default=None, description="What holds at this moment.")
-    min_importance: Importance | None = Field(default=None, description="What has none is left out.")
+    valid_at: Time | None = Field(default=None, description="Only memories valid at this moment.")
+    min_importance: Importance | None = Field(default=None, description="Excludes items without an importance.")
 
 
 class Scores(ReplyBody):
-    """Where a score came from, each part from 0 to 1."""
+    """The parts of a score, each from 0 to 1."""
 
-    dense: float = Field(description="How near in meaning: the cosine.")
-    keyword: float = Field(description="How many of the words, the rare ones first.")
+    dense: float = Field(description="Similarity of meaning: the cosine.")
+    keyword: float = Field(description="Share of the question's words, rare words first.")
     recency: float
     importance: float
 
 
 class Recalled(ReplyBody):
-    """What was found: a memory, or an event of a session that asks for its events to be indexed."""
+    """A result: a memory, or an event of a session with indexed events."""
 
     kind: Literal["memory", "event"] = "memory"
-    namespace: str = Field(description="Of an event: `session:` and its session.")
-    key: str = Field(description="Of an event: its id.")
-    version: int = Field(description="The newest one, which is the indexed one or a later one; an event's sequence.")
+    namespace: str = Field(description="For an event: `session:` and its session id.")
+    key: str = Field(description="For an event: its id.")
+    version: int = Field(
+        description="The current version, which may be later than the indexed one; an event's sequence."
+    )
     value: JsonValue = None
     memory_type: MemoryType | None = Field(default=None, description="null for an event.")
     metadata: Metadata = Field(default_factory=dict)
     updated_at: Time
     text: str | None = Field(
-        default=None, description="The piece of its text that was found; null where that is no longer what it says."
+        default=None, description="The chunk of its text that matched; null if the text has changed since."
     )
     score: float
     scores: Scores
@@ -82,8 +84,8 @@ DegradedReason = Literal["embedder", "index", "behind", "memory"]
 
 
 class Degraded(ReplyBody):
-    """That an answer is not all that it could be, and why: the `embedder` or the `index` cannot be used, so the words
-    or the mirror had to do; the index is `behind` what was written; the `memory` service does not answer, so items
+    """The reasons why an answer is incomplete: the `embedder` is down, so it was found by words only; the `index` is
+    down, so the mirror was searched; the index is `behind` the writes; the `memory` service does not answer, so items
     are as they were indexed."""
 
     reasons: list[DegradedReason]
@@ -97,20 +99,20 @@ class VectorMatch(ReplyBody):
 
 
 class IndexStatus(ReplyBody):
-    """How far the index is with one memory."""
+    """The index status of one memory."""
 
     namespace: str
     key: str
-    version: int = Field(description="The newest one that the index has heard of.")
-    indexed_version: int | None = Field(default=None, description="The one that is found; null: none.")
-    state: IndexState = Field(description="`stale`: an older version is still found while a newer one waits.")
+    version: int = Field(description="The newest version known to the index.")
+    indexed_version: int | None = Field(default=None, description="The indexed version; null: none.")
+    state: IndexState = Field(description="`stale`: an older version is indexed while a newer one waits.")
     error: str | None = None
     attempts: int
     updated_at: Time
 
 
 class PartHealth(ReplyBody):
-    """Whether something that the index needs can be used."""
+    """Whether a part that the index needs is available."""
 
     ready: bool
     detail: str | None = None

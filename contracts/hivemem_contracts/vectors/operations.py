@@ -13,14 +13,14 @@ RECALL = Operation(
     "recall",
     requests.Recall,
     replies.RecallAnswer,
-    summary="Find memories by what they mean and by their words.",
+    summary="Find memories by meaning and by words.",
 )
 STORE = Operation(
     NAME,
     "store",
     requests.StoreVector,
     replies.VectorStored,
-    summary="Store a vector under an id, in place of the one before.",
+    summary="Store a vector under an id, replacing the previous one.",
     writes=True,
     route="collection",
 )
@@ -46,21 +46,21 @@ STATUS = Operation(
     "status",
     requests.ReadStatus,
     replies.StatusPage,
-    summary="How far the index is, memory by memory.",
+    summary="List the index status of each memory.",
 )
 OVERVIEW = Operation(
     NAME,
     "overview",
     requests.ReadOverview,
     replies.IndexOverview,
-    summary="How far the index is as a whole, and whether all that it needs can be used.",
+    summary="Summarise the index status, and the health of the embedder and the vector store.",
 )
 SWEEP = Operation(
     NAME,
     "sweep",
     requests.SweepIndex,
     replies.SweepPage,
-    summary="Compare memories and index, and repair what differs.",
+    summary="Compare memories and index, and repair the differences.",
     writes=True,
     durable=False,
 )

@@ -11,8 +11,8 @@ from hivemem_contracts.vectors.models import Degraded, IndexStatus, PartHealth, 
 class VectorStored(ReplyBody):
     id: str
     collection: str
-    version: int = Field(description="Counts what was stored and deleted under the id.")
-    duplicate: bool = Field(description="True where this was stored already: the first result again.")
+    version: int = Field(description="Counts the writes and deletions of the id.")
+    duplicate: bool = Field(description="True if this was stored before: the first result again.")
 
 
 class VectorMatches(ReplyBody):
@@ -22,14 +22,14 @@ class VectorMatches(ReplyBody):
 class VectorDeleted(ReplyBody):
     id: str
     collection: str
-    deleted: bool = Field(description="False where there was none.")
+    deleted: bool = Field(description="False if it did not exist.")
 
 
 class RecallAnswer(ReplyBody):
     items: list[Recalled] = Field(description="The best first.")
-    degraded: Degraded | None = Field(default=None, description="null: nothing is missing.")
+    degraded: Degraded | None = Field(default=None, description="null: the answer is complete.")
     cut: Literal["tokens", "bytes"] | None = Field(
-        default=None, description="Why there are less than there could be: `max_tokens`, or the size of one answer."
+        default=None, description="Why results were left out: `max_tokens`, or the size of one answer."
     )
 
 
@@ -39,13 +39,13 @@ class StatusPage(ReplyBody):
 
 
 class IndexOverview(ReplyBody):
-    """The tenant's memories in the index, and what the index stands on."""
+    """The tenant's memories in the index, and the health of the parts that the index needs."""
 
     synced: int
     pending: int
     stale: int
     failed: int
-    waiting: int = Field(description="Changes on the feed, of all tenants, that the index has not taken up yet.")
+    waiting: int = Field(description="Changes of all tenants on the feed that are not indexed yet.")
     model: str
     dimension: int
     embedder: PartHealth
@@ -53,11 +53,9 @@ class IndexOverview(ReplyBody):
 
 
 class SweepPage(ReplyBody):
-    """What a part of a sweep found; repaired, unless it was a dry run."""
+    """The differences that one part of a sweep found, and repaired unless it was a dry run."""
 
-    checked: int = Field(description="Memories, events and vectors that were compared.")
-    missing: int = Field(description="Those that were not found at their version, or not found at all.")
-    left_over: int = Field(
-        description="What was found and should not have been: points of the index, and memories that are gone."
-    )
-    cursor: str | None = Field(description="Where the next part begins; null: all was swept.")
+    checked: int = Field(description="Number of memories, events and vectors compared.")
+    missing: int = Field(description="Number of them missing from the index, or indexed at another version.")
+    left_over: int = Field(description="Number of leftovers: points of the index, and memories that are gone.")
+    cursor: str | None = Field(description="The start of the next part; null: the sweep is complete.")

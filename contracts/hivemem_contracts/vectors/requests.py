@@ -1,4 +1,4 @@
-"""The request bodies of the vectors service, named by what they ask for."""
+"""The request bodies of the vectors service."""
 
 from typing import Annotated
 
@@ -27,16 +27,14 @@ class StoreVector(RequestBody):
     embedding: Embedding
     metadata: Annotated[Metadata, MaxBytes(VECTOR_METADATA_BYTES)] = Field(default_factory=dict)
     collection: Collection = Field(
-        default="default", description="Made by its first vector, whose dimension it has from then on."
+        default="default", description="Created by its first vector, which sets its dimension."
     )
 
 
 class QueryVectors(RequestBody):
     embedding: Embedding
     top_k: TopK = 10
-    filter: Matched | None = Field(
-        default=None, description="Fields of the metadata and the values that they have to have."
-    )
+    filter: Matched | None = Field(default=None, description="Metadata fields with their required values.")
     collection: Collection = "default"
 
 
@@ -54,7 +52,7 @@ class Recall(RequestBody):
     weights: Weights | None = None
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
-        description="As many of the best as fit into about so many tokens; what alone is over that is left out.",
+        description="Limit the values to about this many tokens; an item over the limit is skipped.",
     )
     min_version: Version | None = Field(
         default=None,
@@ -62,12 +60,12 @@ class Recall(RequestBody):
         f"for {RECALL_WAIT_DEFAULT_MS} ms, if `wait_ms` is left out.",
     )
     wait_ms: Annotated[int, Field(ge=0, le=RECALL_WAIT_MAXIMUM_MS)] | None = Field(
-        default=None, description="Wait, at most so long, until all that was acknowledged before is indexed."
+        default=None, description="Wait at most this long until all earlier acknowledged writes are indexed."
     )
 
 
 class ReadStatus(RequestBody):
-    namespace: Namespace | None = Field(default=None, description="Exactly this one; all, if left out.")
+    namespace: Namespace | None = Field(default=None, description="Exactly this namespace; all if left out.")
     key: Id | None = Field(default=None, description="One memory of the namespace.")
     state: IndexState | None = None
     limit: Limit = LIST_DEFAULT
@@ -79,5 +77,5 @@ class ReadOverview(RequestBody):
 
 
 class SweepIndex(RequestBody):
-    dry_run: bool = Field(default=False, description="Only count what is wrong.")
-    cursor: Cursor | None = Field(default=None, description="Go on where a long sweep stopped.")
+    dry_run: bool = Field(default=False, description="Only count the differences.")
+    cursor: Cursor | None = Field(default=None, description="Continue a long sweep.")

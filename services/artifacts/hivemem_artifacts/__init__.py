@@ -1,1 +1,1 @@
-"""The Hivemem worker that keeps files."""
+"""The Hivemem worker for artifacts: files of a session, in versions."""

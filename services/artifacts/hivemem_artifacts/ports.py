@@ -1,35 +1,33 @@
-"""The port of the blob store: what the worker may ask of the place where bytes are kept, and what every adapter
-promises.
+"""The port of the blob store: what the worker asks of it, and what every adapter promises.
 
-A blob is bytes under a name, apart for each tenant; it appears whole or not at all, and never changes. Its name is the
-sha256 of its bytes, and in a later life, after it was collected, that and the number of the life: who collects the old
-one, however late, cannot take away the new one. Bytes on their way to become one are staged under the id of their
-upload. Blocking work runs in bounded pools of threads, and no call holds more than a few pieces in memory, however
-large the blob is.
+A blob is immutable bytes under a name, separate for each tenant, and appears atomically. Its name is the SHA-256 of its
+bytes. After a collection the same bytes begin a new life, whose number is added to the name, so that a late collector
+cannot remove the new blob. Incoming bytes are staged under the id of their upload. Blocking work runs in bounded thread
+pools, and no call holds more than a few pieces in memory.
 
-Every call may raise `Unavailable`: the store cannot be reached, or its disk is full (the detail says so). The call may
-then be made again, with the same arguments; nothing that was there before is lost or half done.
+Every call may raise `Unavailable` if the store cannot be reached or its disk is full. The call may be retried with the
+same arguments; no existing data is lost or half written.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 PIECE_BYTES: Final = 8 * 1024 * 1024
-"""The most that one `append`, `put` or `read` carries."""
+"""The maximum size of one `append`, `put` or `read`."""
 
 NAMES_PER_CALL: Final = 1_000
-"""The most files that one `View.add` takes."""
+"""The maximum number of files in one `View.add`."""
 
 
 class Capability(NamedTuple):
-    """Whether a store can do what not every store can, and if not, why, in words for the caller."""
+    """Whether a store supports an optional feature; if not, `reason` tells the caller why."""
 
     able: bool
     reason: str = ""
 
 
 class StoredBlob(NamedTuple):
-    """A blob as it stands in the store; `modified_at` in microseconds, by the store's clock, of its last writing."""
+    """A stored blob. `modified_at` is its last write in microseconds, by the store's clock."""
 
     tenant: str
     blob: str
@@ -38,14 +36,14 @@ class StoredBlob(NamedTuple):
 
 
 class StoredStaging(NamedTuple):
-    """What is staged of an upload, or left over from one that was killed, with the time of its last writing."""
+    """The staged data of an upload, or the leftover of a killed one, with the time of its last write."""
 
     upload_id: str
     modified_at: int
 
 
 class ShownFile(NamedTuple):
-    """A version of an artifact as people find it: `at` in microseconds."""
+    """A version of an artifact in a view; `at` is in microseconds."""
 
     name: str
     version: int
@@ -54,109 +52,116 @@ class ShownFile(NamedTuple):
 
 
 class Staging(Protocol):
-    """The bytes of one upload, growing at their end, hashed as they come. For one task at a time.
+    """The bytes of one upload, appended and hashed in order, by one task at a time.
 
-    A kill of the process keeps at least the first `durable` bytes; `BlobStore.open_staging` finds them again. Whoever
-    opens a staging takes it over: an earlier holder, in this process or another, cannot change what the later one
-    sees; its calls go unseen, or raise `Unavailable`.
+    A kill of the process preserves at least the first `durable` bytes, which `BlobStore.open_staging` finds again.
+    Opening a staging takes it over: calls of an earlier holder, in this process or another, have no effect or raise
+    `Unavailable`.
     """
 
     @property
     def size(self) -> int:
-        """How many bytes were taken so far: where the next append goes."""
+        """Return the number of bytes so far, which is the offset of the next append."""
         ...
 
     @property
     def durable(self) -> int:
-        """How many of them outlive a kill, and a loss of power as far as the store itself does."""
+        """Return the number of bytes that survive a kill, and a power loss if the store itself does."""
         ...
 
     @property
     def usable(self) -> bool:
-        """False once it cannot go on: it was closed, taken over or discarded, or the disk lost bytes. Then it is opened
-        again, and may have fewer bytes."""
+        """Return False once the staging was closed, taken over or discarded, or the disk lost bytes. It can then be
+        opened again, perhaps with fewer bytes."""
         ...
 
     @property
     def sha256(self) -> str:
-        """Of the bytes taken so far, in hex."""
+        """Return the SHA-256 of the bytes so far, in hexadecimal."""
         ...
 
     async def append(self, data: bytes) -> None:
-        """Take up to `PIECE_BYTES`; returns once there is room for more, which is the backpressure.
+        """Append up to `PIECE_BYTES`. It returns once there is room for more, which is the backpressure.
 
-        Raises `Unavailable` with nothing taken: `size` and `sha256` are as before, the same bytes may come again.
+        On `Unavailable` nothing was appended: `size` and `sha256` are unchanged, and the same bytes may be appended
+        again.
         """
         ...
 
     async def flush(self) -> None:
-        """Make all that was taken durable."""
+        """Make all appended bytes durable."""
         ...
 
     async def seal(self, tenant: str, blob: str) -> None:
-        """Make the bytes the tenant's blob of that name, durable when this returns; the same one again is fine.
+        """Make the bytes the tenant's blob of that name, durable when this returns. It may be repeated.
 
-        The staging stays, whole, until it is discarded: a kill before the caller has noted the blob costs nothing. It
-        takes no further bytes: an append is an `InvalidRequest` from now on. `Unavailable` where somebody else has
-        taken the upload over.
+        The staging stays complete until it is discarded, so a kill before the blob is recorded loses nothing. A later
+        append raises `InvalidRequest`. Raises `Unavailable` if another holder has taken the upload over.
         """
         ...
 
     async def close(self) -> None:
-        """Make durable what was taken, as far as the store answers, and let go. Never raises; twice is fine."""
+        """Make the appended bytes durable if the store responds, and close. Never raises; may be repeated."""
         ...
 
 
 class View(Protocol):
-    """A new state of what people see of a session, built up and then put in place of the old one.
+    """A new state of a session's view, built up and then published.
 
-    One task at a time holds the view of a session: of all processes where the store shows files, else of this one. So
-    a caller that reads what it shows after `open_view` does not replace a newer state by an older one.
+    One task at a time holds the view of a session: across processes if the store shows files, otherwise in this
+    process. So a caller that reads the session after `open_view` never replaces a newer state by an older one.
     """
 
-    async def add(self, files: Sequence[ShownFile], manifest: bytes) -> None:
-        """The next files, up to `NAMES_PER_CALL`, and the next piece of the manifest's text.
+    def keep(self, name: str, version: int, links: int) -> bool:
+        """Keep the links of a file, if the published state shows it with this newest version and this number of links.
 
-        A file whose blob is gone is left out: it is being deleted.
+        Returns False if the versions of the file have to be added.
+        """
+        ...
+
+    async def add(self, files: Sequence[ShownFile], manifest: bytes) -> None:
+        """Add files, at most `NAMES_PER_CALL`, and the next piece of the manifest's text.
+
+        A file whose blob is missing is left out, because it is being deleted.
         """
         ...
 
     async def finish(self) -> None:
-        """Replace the manifest, atomically, and take away the files that were not added. Lets go of the view."""
+        """Publish the new state: replace the manifest atomically, then remove files that were neither added nor kept.
+        Releases the view."""
         ...
 
     async def abandon(self) -> None:
-        """Leave what people see as it was, and let go. Never raises; after `finish` it does nothing."""
+        """Keep the published state and release the view. Never raises; does nothing after `finish`."""
         ...
 
 
 class BlobStore(Protocol):
-    """Where bytes are kept. A `blob` is named by 64 hex digits in lower case, the sha256 of its bytes, or by them, a
-    `-` and up to 16 digits, the first one not 0. Ids, tenants and names of files may hold anything that the wire lets
-    through, and none of it leads out of the store."""
+    """The blob store. A blob's name is 64 lower-case hexadecimal digits, its SHA-256, optionally followed by `-` and
+    a number of up to 16 digits without leading zeros. Ids, tenants and file names may contain any text that the
+    contract allows, and none of it leads out of the store."""
 
     @property
     def presigned(self) -> Capability:
-        """Whether clients can exchange bytes with the store itself, by URLs that are good for a while."""
+        """Return whether clients can exchange bytes with the store directly, by temporary URLs."""
         ...
 
     @property
     def shows_files(self) -> Capability:
-        """Whether a view shows files beside the manifest."""
+        """Return whether a view shows files beside the manifest."""
         ...
 
     @property
     def largest(self) -> int:
-        """The most bytes a blob can have."""
+        """Return the maximum size of a blob."""
         ...
 
     async def check(self) -> None:
-        """Make what the store needs, where it is missing, and raise `Unavailable` if it cannot be written now."""
+        """Create missing buckets and folders, and raise `Unavailable` if the store is not writable now."""
         ...
 
     async def close(self) -> None:
-        """Finish what is under way and let go. Stagings are closed before. `check` begins anew: a worker may start
-        again."""
+        """Finish running calls and close. Stagings must be closed before. A worker may start again with `check`."""
         ...
 
     async def put(self, tenant: str, blob: str, data: bytes) -> None:
@@ -164,58 +169,60 @@ class BlobStore(Protocol):
         ...
 
     async def read(self, tenant: str, blob: str, offset: int, length: int) -> bytes:
-        """Up to `length` bytes, at most `PIECE_BYTES`, from `offset`; fewer only where the blob ends.
+        """Return up to `length` bytes, at most `PIECE_BYTES`, from `offset`; fewer only at the end of the blob.
 
-        Raises `NotFound` where the blob is missing, also if it is deleted meanwhile; but what another process deletes
-        may be read for a few seconds more.
+        Raises `NotFound` if the blob is missing, also if it is deleted during the call. A blob deleted by another
+        process may be readable for a few more seconds.
         """
         ...
 
     async def stat(self, tenant: str, blob: str) -> StoredBlob | None: ...
 
     async def delete(self, tenant: str, blob: str) -> None:
-        """Remove a blob; one that is not there is fine."""
+        """Remove a blob, if it exists."""
         ...
 
     def blobs(self) -> AsyncIterator[StoredBlob]:
-        """Every blob of every tenant, in no order, read page by page; what comes or goes meanwhile may be missed."""
+        """Yield all blobs of all tenants, unordered and in pages. Concurrent changes may be missed."""
         ...
 
     async def open_staging(self, upload_id: str) -> Staging:
-        """Take over what is staged of an upload, which is read once to hash it, or begin it, with no bytes.
+        """Take over the staged bytes of an upload, which are read once to hash them, or begin it with no bytes.
 
-        The id is of `[0-9A-Za-z_-]{1,64}`, else `InvalidRequest`.
+        The id must match `[0-9A-Za-z_-]{1,64}`, otherwise `InvalidRequest`.
         """
         ...
 
     async def discard(self, upload_id: str) -> None:
-        """Remove all that is staged of an upload; nothing being there is fine."""
+        """Remove all staged data of an upload, if there is any."""
         ...
 
     def stagings(self) -> AsyncIterator[StoredStaging]:
-        """Every upload with something staged, and what kills have left behind: `discard` takes the ids of both."""
+        """Yield all uploads with staged data, including leftovers of kills. `discard` takes their ids."""
         ...
 
     async def presign_put(self, upload_id: str, *, seconds: int) -> str:
-        """A URL to which a client may PUT the whole of an upload. `InvalidRequest` (presigned) if the store cannot."""
+        """Return a URL to which a client may PUT a whole upload. Raises `InvalidRequest` (presigned) if the store
+        cannot."""
         ...
 
     async def open_presigned(self, upload_id: str, size: int) -> Staging:
-        """What was PUT to the URL, read once to hash it; it takes no further bytes, and seals exactly what was hashed.
+        """Open the bytes that were PUT to the URL, which are read once to hash them. No bytes can be appended, and a
+        seal uses exactly the hashed bytes.
 
-        Raises `NotFound` where nothing was PUT, and `InvalidRequest` (size), before reading, if it has another size.
+        Raises `NotFound` if nothing was PUT, and `InvalidRequest` (size), before reading, if the size differs.
         """
         ...
 
     async def presign_get(self, tenant: str, blob: str, *, seconds: int, file_name: str, content_type: str) -> str:
-        """A URL from which a client may GET a blob, as a file of that name and type. `InvalidRequest` (presigned) if
-        the store cannot. That the blob is there is not looked up."""
+        """Return a URL from which a client may GET a blob as a file of that name and type, without a check that it
+        exists. Raises `InvalidRequest` (presigned) if the store cannot."""
         ...
 
     async def open_view(self, tenant: str, session_id: str) -> View:
-        """Begin a new state of what people see of a session; waits while another task or process holds its view."""
+        """Begin a new state of a session's view, after waiting for the task or process that holds the view."""
         ...
 
     async def remove_view(self, tenant: str, session_id: str) -> None:
-        """Take away all that people see of a session; nothing being there is fine."""
+        """Remove the view of a session, if it exists."""
         ...

@@ -1,25 +1,31 @@
-"""The artifacts worker, wired: the only place that picks its adapters."""
+"""The wiring of the artifacts worker. Only this module chooses adapters."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, SecretStr
 
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
-from hivemem_artifacts.endpoints import Endpoints, Limits
-from hivemem_artifacts.endpoints.chunks import Holding
-from hivemem_artifacts.endpoints.collecting import Collecting
-from hivemem_artifacts.endpoints.deleting import Deleting
+from hivemem_artifacts.endpoints import bind
+from hivemem_artifacts.endpoints.blob_references import BlobReferences
+from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
+from hivemem_artifacts.endpoints.garbage_collection import GarbageCollector
+from hivemem_artifacts.endpoints.open_uploads import OpenUploads
+from hivemem_artifacts.endpoints.raw_subjects import RawSubjects
+from hivemem_artifacts.endpoints.reads import ArtifactReads
+from hivemem_artifacts.endpoints.upload_commits import UploadCommits
+from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.entities import ENTITIES
 from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.reactions import reactions
-from hivemem_artifacts.reactions.clock import Clock
 from hivemem_artifacts.reactions.sessions import SessionFiles
-from hivemem_artifacts.reactions.views import Views
+from hivemem_artifacts.reactions.upkeep import Upkeep
+from hivemem_artifacts.reactions.views import SessionViews
 from hivemem_contracts.artifacts.operations import ARTIFACTS
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import ARTIFACT_BYTES
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import SettingsError, WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
@@ -67,25 +73,28 @@ def build(settings: ArtifactsSettings) -> Worker:
     store = open_store(settings)
     largest = min(settings.artifact_bytes, store.largest)
     upload_seconds = settings.upload_seconds
-    holding = Holding(ledger, store, new_id(), largest=largest, upload_seconds=upload_seconds)
-    service = Service(ARTIFACTS, ledger)
-    deleting = Deleting(ledger, announcer)
-    collecting = Collecting(ledger, store, settings.gc_seconds)
-    limits = Limits(largest, upload_seconds, settings.own_inboxes)
-    endpoints = Endpoints(service, store, holding, deleting, collecting, limits)
-    views = Views(ledger, store)
-    clock = Clock(
+    open_uploads = OpenUploads(ledger, store, new_id(), largest=largest, upload_seconds=upload_seconds)
+    service = Service(ARTIFACTS, ledger, settings.policy())
+    references = BlobReferences(ledger, store)
+    deleter = ArtifactDeleter(ledger, announcer)
+    collector = GarbageCollector(ledger, store, settings.gc_seconds)
+    commits = UploadCommits(ledger, references, open_uploads)
+    uploads = Uploads(ledger, store, open_uploads, commits, largest=largest, upload_seconds=upload_seconds)
+    raw = RawSubjects(store, open_uploads, uploads, commits, ArtifactReads(ledger, store), service.policy)
+    bind(service, raw, references=references, deleter=deleter, collector=collector, largest=largest)
+    views = SessionViews(ledger, store)
+    upkeep = Upkeep(
         ledger,
         store,
         announcer,
-        holding,
-        deleting,
-        collecting,
+        open_uploads,
+        deleter,
+        collector,
         views,
         upload_seconds=upload_seconds,
         gc_seconds=settings.gc_seconds,
     )
-    session_files = SessionFiles(ledger, store, deleting, holding)
+    session_files = SessionFiles(ledger, deleter, open_uploads)
     return Worker(
         settings,
         Parts(
@@ -93,7 +102,9 @@ def build(settings: ArtifactsSettings) -> Worker:
             ledger,
             announcer,
             reactions=reactions(views, session_files),
-            background=(endpoints, clock),
-            loops=(clock.loop,),
+            background=(raw, upkeep),
         ),
     )
+
+
+WORKER: Final = WorkerKind(ARTIFACTS, ArtifactsSettings, build)

@@ -1,1 +1,1 @@
-"""The Hivemem worker that keeps memories."""
+"""The Hivemem worker for memories, leases and the audit."""

@@ -1,41 +1,46 @@
-"""The memory worker, wired: the only place that picks its adapters."""
+"""The wiring of the memory worker. Only this module chooses adapters."""
+
+from typing import Final
 
 from hivemem_contracts.memory.operations import MEMORY
 from hivemem_memory.endpoints import bind
-from hivemem_memory.endpoints.auditing import Trail
-from hivemem_memory.endpoints.erasing import Eraser
-from hivemem_memory.endpoints.waiting import Waiting
+from hivemem_memory.endpoints.audit_trail import AuditTrail
+from hivemem_memory.endpoints.erasures import Eraser
+from hivemem_memory.endpoints.lease_queues import LeaseQueues
 from hivemem_memory.entities import ENTITIES
 from hivemem_memory.reactions import reactions
-from hivemem_memory.reactions.clock import Clock
-from hivemem_runtime.bus.announcer import Announcer
+from hivemem_memory.reactions.upkeep import Upkeep
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import WorkerSettings
 from hivemem_runtime.worker import Parts, Worker
 
 
 class MemorySettings(WorkerSettings):
-    """What every worker reads."""
+    """The settings that all workers share."""
 
 
 def build(settings: MemorySettings) -> Worker:
     ledger = open_ledger(settings, ENTITIES, "memory")
     announcer = Announcer(ledger, ENTITIES)
-    service = Service(MEMORY, ledger)
-    trail = Trail(ledger, announcer)
+    service = Service(MEMORY, ledger, settings.policy())
+    trail = AuditTrail(ledger, announcer)
     eraser = Eraser(ledger, announcer)
-    # Who waits for a lease is a request under way, and must leave room for the others.
-    waiting = Waiting(ledger, max(settings.requests_under_way // 2, 1))
-    clock = Clock(ledger, eraser, settings.request_memory_seconds)
-    bind(service, trail=trail, eraser=eraser, waiting=waiting)
+    # A request that waits for a lease counts as in flight, and must leave room for others.
+    queues = LeaseQueues(ledger, max(settings.requests_under_way // 2, 1))
+    upkeep = Upkeep(ledger, eraser, settings.request_memory_seconds)
+    bind(service, trail=trail, eraser=eraser, queues=queues)
     parts = Parts(
         service,
         ledger,
         announcer,
         reactions=reactions(ledger, eraser, trail),
-        background=(trail, waiting, eraser, clock),
-        loops=(clock.loop,),
-        leaving=(waiting.leave,),
+        background=(trail, queues, eraser, upkeep),
+        leaving=(queues.leave,),
     )
     return Worker(settings, parts)
+
+
+WORKER: Final = WorkerKind(MEMORY, MemorySettings, build)

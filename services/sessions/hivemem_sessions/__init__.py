@@ -1,1 +1,1 @@
-"""The worker that keeps sessions: events, state, forks."""
+"""The Hivemem worker for sessions: events, state and forks."""

@@ -2,20 +2,8 @@
 
 import sys
 
-from hivemem_runtime.settings import load
-from hivemem_runtime.worker import UNFIT, run
-from hivemem_vectors.worker import VectorsSettings, build
-
-
-def main() -> int:
-    try:
-        settings = load(VectorsSettings)
-        run(settings, lambda: build(settings))
-    except UNFIT as error:
-        sys.stderr.write(f"hivemem-vectors: {error}\n")
-        return 2
-    return 0
-
+from hivemem_runtime.program import main
+from hivemem_vectors.worker import WORKER
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(WORKER))

@@ -1,4 +1,4 @@
-"""The vectors worker, wired: the only place that picks its adapters."""
+"""The wiring of the vectors worker: the only module that picks its adapters."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,55 +10,54 @@ from pydantic import Field, SecretStr, field_validator
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS
 from hivemem_contracts.vectors.operations import VECTORS
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.requests.outgoing import Asking
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.opening import open_ledger
+from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_runtime.worker import Parts, Worker
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.embedders.batching import BatchedEmbedder, BatchMass
-from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings
-from hivemem_vectors.adapters.embedders.guarding import GuardedEmbedder
-from hivemem_vectors.decisions.chunks import Chunker, CountTokens
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.querying import Querying
-from hivemem_vectors.endpoints.recalling import Recalling
-from hivemem_vectors.endpoints.recalling import bind as bind_recall
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.status import Status
-from hivemem_vectors.endpoints.storing import Storing
-from hivemem_vectors.endpoints.sweeping import Sweeping
-from hivemem_vectors.endpoints.swept_items import SweptItems
-from hivemem_vectors.endpoints.swept_memories import SweptMemories
-from hivemem_vectors.endpoints.swept_vectors import SweptVectors
-from hivemem_vectors.endpoints.waiting import RECALLS_WAITING, Behind
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.ports import Embedder, Schema, VectorStore
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.confirming import Confirming
-from hivemem_vectors.reactions.repairing import Repairing
-from hivemem_vectors.reactions.retrying import Retrying
-from hivemem_vectors.reactions.sweeper import Sweeper
-from hivemem_vectors.reactions.warming import Load, Warming, of_another_model
+from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
+from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
+from hivemem_vectors.embedders.ports import Embedder, GuardedEmbedder
+from hivemem_vectors.own.decisions import physical, schema_of
+from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
+from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR
+from hivemem_vectors.own.reactions import VectorSync
+from hivemem_vectors.pipeline.decisions.drafts import Chunker, CountTokens
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, SessionService
+from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
+from hivemem_vectors.recall.endpoints.waiting import RECALLS_WAITING, IndexWaiters
+from hivemem_vectors.stores.guarded import GuardedStore
+from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
+from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
+from hivemem_vectors.upkeep.endpoints.status import StatusEndpoint
+from hivemem_vectors.upkeep.endpoints.sweep import SweepEndpoint
+from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
+from hivemem_vectors.upkeep.entities import MADE, REMOVAL, SWEEP
+from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer
+from hivemem_vectors.upkeep.reactions.retries import ItemRetry, VectorRepair
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections, Sweeper
+from hivemem_vectors.upkeep.reactions.warm_start import Load, WarmStart, of_another_model
 
 TEXTS_PER_BATCH: Final = 256
 REQUESTS_AT_ONCE: Final = 4
-"""To an endpoint."""
+"""The most requests to an endpoint at once."""
 
 LEFT_ALONE_SECONDS: Final = 10.0
-"""What was down is tried again at least as often: what waits for it is soon found again."""
+"""The longest time that a breaker stays open, so that waiting items are found soon."""
 
 
 PREPARE_SECONDS: Final = {"edge": 0.0, "qdrant": 2.0}
-"""How long a start waits for the collection. The engine in files is not needed to see whose it is."""
+"""How long a start waits for the collection. The engine in files knows its model without a call."""
 
 
 class VectorsSettings(WorkerSettings):
@@ -89,6 +88,8 @@ class VectorsSettings(WorkerSettings):
         return name
 
 
+ENTITIES: Final = (ITEM, MIRROR, FOLLOWED, REMOVAL, COLLECTION, VECTOR, PROGRESS, SWEEP, MADE)
+
 DRIVERS: Final[Mapping[str, Sequence[str]]] = {
     "edge": ("qdrant_edge",),
     "qdrant": ("grpc", "qdrant_client"),
@@ -96,11 +97,11 @@ DRIVERS: Final[Mapping[str, Sequence[str]]] = {
     "openai": ("httpx",),
     "fastembed": ("fastembed",),
 }
-"""What each choice needs, which is an extra of its name. Some take long to import: that is left to their first use."""
+"""The modules that each choice needs, from an extra of its name. Slow ones are imported on their first use."""
 
 
 class Model(NamedTuple):
-    """An embedder as it is, how it counts, how many calls it takes side by side, and what makes it ready."""
+    """An embedder, its tokenizer, the calls that it takes side by side, and what makes it ready."""
 
     embedder: Embedder
     count_tokens: CountTokens
@@ -108,20 +109,21 @@ class Model(NamedTuple):
     load: Load | None = None
 
 
-def open_store(settings: VectorsSettings, model: Embedder) -> VectorStore:
-    """For what the model makes. A collection that is another one's is refused here where it can be."""
+def open_store(settings: VectorsSettings, items: Schema) -> VectorStore:
+    """Return the store for the items' collection. Raises `SettingsError` if its files show that the collection belongs
+    to another model."""
     _check_installed("VECTORS", settings.vectors)
     if settings.vectors == "edge":
         _refuse(settings, ("quantization",), "only a server has any: HIVEMEM_VECTORS=qdrant")
-        from hivemem_vectors.adapters.edge import EdgeVectors
+        from hivemem_vectors.stores.edge.store import EdgeVectors
 
         store = EdgeVectors(settings.data / "vectors")
         try:
-            store.refuse_other(settings.collection, Schema(model.dimension, model.model, FIELDS))
+            store.refuse_other(settings.collection, items)
         except InvalidRequest as error:
             raise of_another_model(settings.collection, error) from error
         return store
-    from hivemem_vectors.adapters.qdrant import QdrantVectors
+    from hivemem_vectors.stores.qdrant.store import QdrantVectors
 
     key = settings.qdrant_api_key.get_secret_value()
     return QdrantVectors(settings.qdrant_url, api_key=key or None, quantization=settings.quantization)
@@ -141,8 +143,7 @@ def open_model(settings: VectorsSettings) -> Model:
 def _offline(settings: VectorsSettings) -> Model:
     given = ("embedder_url", "embedder_model", "embedder_key", "embedder_dimension")
     _refuse(settings, given, "this embedder has its own model: HIVEMEM_EMBEDDER=openai or fastembed takes another")
-    from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-    from hivemem_vectors.adapters.embedders.offline.wordpieces import WordPieces
+    from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
 
     embedder = OfflineEmbedder(threads=settings.embedder_threads)
     return Model(embedder, WordPieces().count, settings.embedder_threads, embedder.load)
@@ -150,7 +151,7 @@ def _offline(settings: VectorsSettings) -> Model:
 
 def _openai(settings: VectorsSettings) -> Model:
     _require(settings, ("embedder_url", "embedder_model", "embedder_dimension"))
-    from hivemem_vectors.adapters.embedders.openai import OpenAIEmbedder
+    from hivemem_vectors.embedders.openai import OpenAIEmbedder
 
     embedder = OpenAIEmbedder(
         settings.embedder_url,
@@ -164,7 +165,7 @@ def _openai(settings: VectorsSettings) -> Model:
 def _fastembed(settings: VectorsSettings) -> Model:
     _require(settings, ("embedder_model", "embedder_dimension"))
     _refuse(settings, ("embedder_url", "embedder_key"), "this embedder asks no endpoint: HIVEMEM_EMBEDDER=openai does")
-    from hivemem_vectors.adapters.embedders.local_models import FastembedEmbedder
+    from hivemem_vectors.embedders.fastembed import FastembedEmbedder
 
     embedder = FastembedEmbedder(
         settings.embedder_model,
@@ -190,18 +191,17 @@ def _require(settings: VectorsSettings, names: Sequence[str]) -> None:
 
 
 def _refuse(settings: VectorsSettings, names: Sequence[str], why: str) -> None:
-    """What would change nothing is not to be taken for something that does."""
+    """Refuse settings that would have no effect."""
     for name in names:
         value = getattr(settings, name)
         if value != type(settings).model_fields[name].default:
             raise SettingsError(f"{PREFIX}{name.upper()}={value}: {why}")
 
 
-def prepared(model: Model) -> Embedder:
-    """Behind a breaker, in batches that take about the same time each, and never twice for a text of late."""
-    guarded = GuardedEmbedder(model.embedder, _breaker(f"the embedder {model.embedder.model}"))
+def prepared(model: Model, breaker: CircuitBreaker) -> Embedder:
+    """Return the embedder behind a breaker, in batches of about equal duration, and with a cache of recent texts."""
     batched = BatchedEmbedder(
-        guarded,
+        GuardedEmbedder(model.embedder, breaker),
         BatchMass(),
         texts_per_batch=TEXTS_PER_BATCH,
         side_by_side=model.side_by_side,
@@ -210,60 +210,64 @@ def prepared(model: Model) -> Embedder:
     return CachedEmbedder(batched, RecentEmbeddings())
 
 
-def _breaker(name: str) -> Breaker:
-    return Breaker(name, time.monotonic, longest_wait_seconds=LEFT_ALONE_SECONDS)
+def _breaker(name: str) -> CircuitBreaker:
+    return CircuitBreaker(name, longest_wait_seconds=LEFT_ALONE_SECONDS, broken_by=BROKEN_BY)
 
 
 def build(settings: VectorsSettings) -> Worker:
     model = open_model(settings)
-    embedder = prepared(model)
-    store = open_store(settings, embedder)
+    embedder_breaker = _breaker(f"the embedder {model.embedder.model}")
+    embedder = prepared(model, embedder_breaker)
+    items = Schema(embedder.dimension, embedder.model, FIELDS)
+    bare_store = open_store(settings, items)
     ledger = open_ledger(settings, ENTITIES, "vectors")
-    announcer = Announcer(ledger, ENTITIES)
-    service = Service(VECTORS, ledger)
-    breaker = _breaker("the vector store")
-    collections = Collections(store, ledger)
+    service = Service(VECTORS, ledger, settings.policy())
+    lost = LostCollections(ledger)
+    store = GuardedStore(
+        bare_store, _breaker("the vector store"), lost, lambda collection: schema_of(collection, items)
+    )
     asking = Asking()
-    memories, sessions = Memories(asking), Sessions(asking)
+    memories, sessions = MemoryService(asking), SessionService(asking)
     collection = settings.collection
     chunker = Chunker(model.count_tokens)
-    indexer = Indexer(ledger, store, breaker, collections, embedder, chunker, memories, collection=collection)
-    # Who waits for the index is a request under way, and must leave room for the others.
-    behind = Behind(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
-    recalling = Recalling(ledger, store, breaker, collections, embedder, memories, behind, collection=collection)
-    settling = Settling(ledger, store, breaker, collections)
-    backlog = Backlog()
-    bind_recall(service, recalling)
-    Storing(settling).bind(service)
-    Querying(ledger, store, breaker, collections).bind(service)
-    Status(ledger, store, memories, embedder, indexer, backlog).bind(service)
-    sweeping = Sweeping(
-        SweptMemories(ledger, memories, indexer, backlog),
-        SweptItems(ledger, store, breaker, collections, indexer, embedder, collection=collection),
-        SweptVectors(ledger, store, breaker, collections, settling),
+    indexer = Indexer(ledger, store, embedder, embedder_breaker, chunker, memories, collection=collection)
+    # A recall that waits for the index is a request under way, and must leave room for the others.
+    waiters = IndexWaiters(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
+    sync = VectorSync(ledger, store)
+    feed = FeedPosition()
+    RecallEndpoint(ledger, store, embedder, memories, waiters, collection=collection).bind(service)
+    VectorCommands(sync).bind(service)
+    VectorQuery(ledger, store).bind(service)
+    StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed).bind(service)
+    sweep = SweepEndpoint(
+        MemorySweep(ledger, memories, indexer, feed),
+        ItemSweep(ledger, store, indexer, embedder, collection=collection),
+        VectorSweep(ledger, store, sync),
     )
-    sweeping.bind(service)
-    clocks = (
-        Repairing(ledger, settling),
-        Retrying(ledger, indexer),
-        Confirming(ledger, store, breaker, memories, backlog, collection=collection),
-        Sweeper(ledger, sweeping, collections, collection=collection, sweep_seconds=settings.sweep_seconds),
+    sweep.bind(service)
+    timers = (
+        VectorRepair(ledger, sync),
+        ItemRetry(ledger, indexer),
+        ErasureConfirmer(ledger, store, memories, feed, collection=collection),
+        Sweeper(ledger, sweep, lost, collection=collection, sweep_seconds=settings.sweep_seconds),
     )
     parts = Parts(
         service,
         ledger,
-        announcer,
+        Announcer(ledger, ENTITIES),
         reactions=reactions(ledger, indexer, sessions),
         background=(
             asking,
-            backlog,
-            behind,
-            Warming(indexer, collection, model.load, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
-            settling,
-            *clocks,
+            feed,
+            waiters,
+            WarmStart(indexer, collection, model.load, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
+            sync,
+            *timers,
         ),
-        loops=tuple(clock.loop for clock in clocks),
-        leaving=(behind.leave,),
+        leaving=(waiters.leave,),
         closing=(embedder.close, store.close),
     )
     return Worker(settings, parts)
+
+
+WORKER: Final = WorkerKind(VECTORS, VectorsSettings, build)

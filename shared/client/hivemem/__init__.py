@@ -9,7 +9,7 @@
         async for change in hive.changes(hivemem.prefix("event", session.session_id), since="start"):
             print(change.version, change.value)
 
-What is imported from here is the public interface. It is loaded at first use, so that the `hivemem` command starts
+The names imported here are the public interface. They are loaded at first use, so that the `hivemem` command starts
 quickly.
 """
 

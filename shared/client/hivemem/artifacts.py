@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from hivemem import downloading, presigned, services
-from hivemem.sources import BytesSource, Source, open_source
+from hivemem.upload_sources import BytesSource, Source, open_source
 from hivemem.uploading import File, Progress, Uploading
 from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.artifacts.operations import BEGIN, COMMIT, GET, SAVE
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 PRESIGNED_TRIES: Final = 5
 REQUEST_BYTES: Final = ARTIFACT_METADATA_BYTES + 8_192
-"""What a request holds beside its data."""
+"""The bytes that a request needs beside its data."""
 
 
-class Artifacts(services.Artifacts):
+class Artifacts(services.ArtifactsOperations):
     """Artifacts: files of a session, versioned, of any size.
 
     A file is named by its session and its name, or by its URL alone: `read("s1", "report.pdf", version=2)` and
@@ -55,12 +55,12 @@ class Artifacts(services.Artifacts):
         """Save a file as the next version of its name.
 
         `source` is a path, bytes, a file object opened for reading bytes, or an asynchronous iterator of bytes. It is
-        read once, in constant memory, and checked by its hash on the other side; what gets stuck on the way goes on
-        where it was, as long as something gets through within `timeout_seconds`. With the `sha256` said beforehand,
-        bytes that are there already are not sent again. `presigned` sends them to the object store itself.
+        read once, in constant memory, and the worker verifies its hash. An interrupted upload resumes, as long as some
+        bytes get through within `timeout_seconds`. With a `sha256`, bytes that the store already has are not sent.
+        `presigned` sends them to the object store itself.
 
-        What a program began and did not end, because it was killed, goes on when it does the same again with the same
-        `message_id`: `hive.with_options(message_id="report-7").artifacts.upload(…)`.
+        An upload of a program that was killed resumes when the program repeats it with the same `message_id`:
+        `hive.with_options(message_id="report-7").artifacts.upload(…)`.
         """
         file = File(session_id, name, content_type, metadata, sha256)
         if presigned:
@@ -75,7 +75,7 @@ class Artifacts(services.Artifacts):
             await opened.close()
 
     async def _small(self, source: Source) -> bytes | None:
-        """All of it, if it goes into one request."""
+        """Return all bytes, if they fit into one request."""
         passes = self._hive.connection.client.max_payload
         largest = min(ARTIFACT_INLINE_BYTES, (passes - REQUEST_BYTES) * 3 // 4)
         if largest <= 0 or (source.size or 0) > largest:
@@ -93,14 +93,14 @@ class Artifacts(services.Artifacts):
         return artifact
 
     async def _put(self, file: File, source: BytesSource, progress: Progress | None) -> Artifact:
-        """By HTTP, from the start again where it fails: a store keeps nothing of an upload that was cut off."""
+        """Upload by HTTP, and start again after a failure: a store keeps nothing of an interrupted upload."""
         opened = await asyncio.to_thread(_file_of, source)
         try:
             start = opened.tell()
             size = opened.seek(0, os.SEEK_END) - start
             upload = await self._hive.send(BEGIN, {**file.fields(), "size": size, "presigned": True})
             if upload.put_url is None:
-                raise InvalidRequest("presigned: the worker answered no URL", field="presigned")
+                raise InvalidRequest("presigned: the worker returned no URL", field="presigned")
             digest = await _put_persistently(upload.put_url, opened, start, size)
             if progress is not None:
                 progress(size, size)
@@ -110,8 +110,8 @@ class Artifacts(services.Artifacts):
                 await asyncio.to_thread(opened.close)
 
     async def read(self, session_or_url: str, name: str | None = None, *, version: int | None = None) -> bytes:
-        """All bytes of a file. Raises `NotFound`, `InvalidRequest` for a URL that is none, `Forbidden` for that of
-        another tenant."""
+        """Return all bytes of a file. Raises `NotFound`, `InvalidRequest` for a malformed URL, `Forbidden` for another
+        tenant's."""
         content = await self._content(session_or_url, name, version)
         async with aclosing(self._pieces(content)) as found:
             return b"".join([piece async for piece in found])
@@ -119,8 +119,8 @@ class Artifacts(services.Artifacts):
     async def stream(
         self, session_or_url: str, name: str | None = None, *, version: int | None = None
     ) -> AsyncIterator[bytes]:
-        """The bytes of a file, piece by piece. Raises `Internal` behind the last one, if they are not those of its
-        hash."""
+        """Yield the bytes of a file, piece by piece. Raises `Internal` after the last one if the hash does not
+        match."""
         content = await self._content(session_or_url, name, version)
         async with aclosing(self._pieces(content)) as found:
             async for piece in found:
@@ -140,8 +140,8 @@ class Artifacts(services.Artifacts):
     ) -> Artifact:
         """Write a file to a path, or into a file object.
 
-        A path gets it when it is whole and its hash is right, in one step. What an interrupted download has got is
-        kept beside it, hidden, and the next download of the same bytes to the same path goes on from there.
+        A path is replaced in one step, when the file is complete and its hash is right. A hidden file beside it keeps
+        the bytes of an interrupted download, and the next download of the same bytes to the same path resumes there.
         """
         content = await self._content(session_or_url, name, version)
         if isinstance(to, str | os.PathLike):
@@ -151,7 +151,7 @@ class Artifacts(services.Artifacts):
         return content.artifact
 
     async def open(self, url: str) -> "OpenArtifact":
-        """What a URL names, with its bytes to be read when they are wanted."""
+        """Look up the file that a URL names; its bytes are read on demand."""
         return OpenArtifact(self._hive, await self._content(url, None, None))
 
     async def _content(self, session_or_url: str, name: str | None, version: int | None) -> ArtifactContent:
@@ -209,7 +209,7 @@ async def _put_persistently(url: str, file: BinaryIO, start: int, size: int) -> 
 
 
 def _file_of(source: BytesSource) -> BinaryIO:
-    """What HTTP can send: something with a size, that can be read again."""
+    """Return a source that HTTP can send: it has a size and can be read again."""
     if isinstance(source, bytes | bytearray | memoryview):
         return BytesIO(source)
     if isinstance(source, str | os.PathLike):
@@ -219,4 +219,4 @@ def _file_of(source: BytesSource) -> BinaryIO:
             raise InvalidRequest(f"source: {error}", field="source") from error
     if hasattr(source, "seekable") and cast("BinaryIO", source).seekable():
         return cast("BinaryIO", source)
-    raise InvalidRequest("source: a presigned upload wants a path, bytes or a file that can seek", field="source")
+    raise InvalidRequest("source: a presigned upload needs a path, bytes or a seekable file", field="source")

@@ -1,7 +1,7 @@
 """The connection to NATS that a client and its copies share, and the only place that knows nats-py.
 
-Replies come back on one subject of the connection's own. They are handed to their callers in the read loop itself:
-no queue and no task stands between, which is what makes a request cheap.
+Replies come back on one subject of the connection's own. The read loop itself hands them to their callers, without a
+queue or a task in between, which makes a request cheap.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _HEADER_FRAME_BYTES: Final = 12
 
 
 class NoAnswer(Exception):
-    """One try of a request ended without an answer. `reason` is `no_responders`, `timeout` or `disconnected`."""
+    """One attempt of a request ended without an answer. `reason` is `no_responders`, `timeout` or `disconnected`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class NoAnswer(Exception):
 
 
 class Outgoing(NamedTuple):
-    """A message on its way out."""
+    """A message to send."""
 
     subject: str
     payload: bytes
@@ -54,7 +54,7 @@ class ClientClosed(RuntimeError):
 
 
 class Direct:
-    """Takes messages of a subscription in the read loop, where nats-py would resolve a future with the first one."""
+    """Receives the messages of a subscription in the read loop, in place of a future that takes only the first one."""
 
     def __init__(self, handle: Callable[[Msg], None]) -> None:
         self._handle = handle
@@ -70,15 +70,16 @@ class Direct:
 
 
 class Connection:
-    """Reconnects for as long as it takes, also where nats-py closes for good, as it does when credentials expire."""
+    """A connection that reconnects without a time limit, even when nats-py closes for good, as for expired
+    credentials."""
 
     def __init__(self, url: str, inbox: str, name: str, options: Mapping[str, Any]) -> None:
-        """Raises `ValueError` for an address that no server can have."""
+        """Prepare a connection. Raises `ValueError` for a malformed address."""
         self.shown_url = shown_servers(url)
-        """Its servers without their passwords."""
+        """The addresses of the servers, without passwords."""
         self._servers = server_list(url)
         self.epoch = 0
-        """Grows with every new connection: what the server held in memory for the one before may be gone."""
+        """Grows with every new connection: the server may have lost its memory of the previous one."""
         self._inbox = inbox
         self._name = name
         self._options = options
@@ -97,7 +98,7 @@ class Connection:
         self._watchers: set[Callable[[], None]] = set()
 
     async def open(self, timeout_seconds: float) -> None:
-        """Connect, or raise `Unavailable`; `Forbidden` where the server refuses the credentials."""
+        """Connect, or raise `Unavailable`, or `Forbidden` if the server refuses the credentials."""
         self._loop = asyncio.get_running_loop()
         connecting = asyncio.ensure_future(self._connect())
         refused = asyncio.ensure_future(self._refused.wait())
@@ -118,7 +119,7 @@ class Connection:
         cause = f": {self._last_error}" if self._last_error else ""
         raise Unavailable(
             f"no NATS server at {self.shown_url} within {timeout_seconds:g} s{cause}; "
-            "start one with `hivemem up`, or see what is wrong with `hivemem doctor`",
+            "start one with `hivemem up`, or run `hivemem doctor` for details",
             reason="disconnected",
             retry_after_ms=1000,
         )
@@ -148,7 +149,7 @@ class Connection:
         await self._on_connected()
 
     async def close(self) -> None:
-        """Send what is still to be sent and close. Whoever waits for an answer gets `NoAnswer`."""
+        """Flush and close. Callers that wait for an answer get `NoAnswer`."""
         self._closed = True
         if self._rebuilding is not None:
             self._rebuilding.cancel()
@@ -168,11 +169,11 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """The nats-py client of this moment; a new one takes its place when the server closes it for good."""
+        """The current nats-py client; a new one replaces it when the server closes it for good."""
         return self._client
 
     async def wait_connected(self, timeout_seconds: float) -> bool:
-        """Whether there is a connection, at once or within the time. Raises `ClientClosed`."""
+        """Return whether there is a connection, now or within the time. Raises `ClientClosed`."""
         if self.connected:
             return True
         if not self._closed:
@@ -192,7 +193,7 @@ class Connection:
         return await self.request_batch([Outgoing(subject, payload, headers)], timeout_seconds)
 
     async def request_batch(self, messages: Sequence[Outgoing], timeout_seconds: float) -> Msg:
-        """Send several messages once, and wait for the answer to the last one of them."""
+        """Send several messages once, and wait for the answer to the last one."""
         for message in messages:
             self._check(message.payload, message.headers)
         token = str(next(self._numbers))
@@ -218,20 +219,20 @@ class Connection:
         return answer
 
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
-        """Send without waiting for anything. What cannot be sent is dropped."""
+        """Send without waiting. A message that cannot be sent is dropped."""
         try:
             await self._client.publish(subject, payload, reply)
         except nats.errors.Error as error:
             log.debug("not sent to %s: %r", subject, error)
 
     async def subscribe(self, subject: str, handle: Callable[[Msg], None]) -> Callable[[], Awaitable[None]]:
-        """Call `handle` in the read loop for each message, until the function that this returns is awaited."""
+        """Call `handle` in the read loop for each message, until the returned function is awaited."""
         if self._closed:
             raise ClientClosed
-        # A future is what this parameter is for; `Direct` answers to the two methods that nats-py calls on it.
+        # The parameter is meant for a future; `Direct` has the two methods that nats-py calls on it.
         direct = cast("asyncio.Future[Msg]", Direct(handle))
         try:
-            # nats-py does not say what its future is of.
+            # nats-py does not declare the type of its future's result.
             subscription = await self._client.subscribe(subject, future=direct)  # pyright: ignore[reportUnknownMemberType]
         except nats.errors.Error as error:
             raise NoAnswer("disconnected") from error
@@ -248,12 +249,12 @@ class Connection:
         return f"{self._inbox}.{new_id()}"
 
     def watch(self, woken: Callable[[], None]) -> Callable[[], None]:
-        """Call `woken` whenever the connection is lost, is there again or is closed, until the result is called."""
+        """Call `woken` when the connection is lost, restored or closed, until the returned function is called."""
         self._watchers.add(woken)
         return lambda: self._watchers.discard(woken)
 
     def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run what nobody can wait for, from any thread, unless the event loop is gone already."""
+        """Run a coroutine without a caller to await it, from any thread, unless the event loop has ended."""
         if self._loop is None or self._loop.is_closed() or self._closed:
             return
 
@@ -281,7 +282,7 @@ class Connection:
     def _too_large(self, size: int) -> TooLarge:
         limit = self._client.max_payload
         return TooLarge(
-            f"body: {size} bytes with its headers, the server takes {limit}", field="body", limit=limit, actual=size
+            f"body: {size} bytes with its headers, the server accepts {limit}", field="body", limit=limit, actual=size
         )
 
     def _on_reply(self, message: Msg) -> None:
@@ -319,7 +320,7 @@ class Connection:
             await asyncio.sleep(RECONNECT_WAIT_SECONDS)
             try:
                 await self._connect()
-            except Exception as error:  # whatever it is, nobody else would try again
+            except Exception as error:  # nobody else retries, so no error may end the loop
                 log.debug("not connected yet: %r", error)
             else:
                 self._rebuilding = None
@@ -327,7 +328,7 @@ class Connection:
 
     async def _on_error(self, error: Exception) -> None:
         if self._ended:
-            # A reconnect can miss its cancellation when it fails at that very moment, and would go on for ever.
+            # A reconnect that fails at the moment of its cancellation misses it, and would continue for ever.
             raise asyncio.CancelledError
         self._last_error = error
         if "authorization violation" in str(error).lower():
@@ -336,7 +337,7 @@ class Connection:
 
 
 class JetStreamError(Exception):
-    """What the JetStream API answered instead of a result."""
+    """An error of the JetStream API."""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
         super().__init__(f"{description} ({err_code})")
@@ -346,7 +347,7 @@ class JetStreamError(Exception):
 
 
 def jetstream_result(data: bytes) -> dict[str, Any]:
-    """The JSON object of an answer, or the `JetStreamError` in it."""
+    """Return the JSON object of an answer, or raise the `JetStreamError` in it."""
     answer: Any = orjson.loads(data)
     if not isinstance(answer, dict):
         raise JetStreamError(500, 0, "the answer is no JSON object")
@@ -362,7 +363,7 @@ def jetstream_result(data: bytes) -> dict[str, Any]:
 async def jetstream(
     connection: Connection, call: str, body: Mapping[str, Any] | None, timeout_seconds: float
 ) -> dict[str, Any]:
-    """One call of the JetStream API, once. Raises `NoAnswer` or `JetStreamError`."""
+    """Call the JetStream API once. Raises `NoAnswer` or `JetStreamError`."""
     payload = orjson.dumps(body) if body is not None else b""
     message = await connection.request(f"$JS.API.{call}", payload, None, timeout_seconds)
     return jetstream_result(message.data)

@@ -5,19 +5,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from hivemem.connection import Connection, jetstream
-from hivemem.delivery import Delivery
+from hivemem.feed_buffer import Delivery
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.streams import CHANGES
 
 HEARTBEAT_SECONDS: Final = 1
 INACTIVE_SECONDS: Final = 10
-"""The server drops a consumer that nobody listens to after this."""
+"""The server deletes a consumer without listeners after this time."""
 
 _NANO: Final = 1_000_000_000
 
 
 class Consumer:
-    """What the server has for this reader, and what has come of it."""
+    """The consumer on the server, with its subscription here."""
 
     def __init__(self, connection: Connection, delivery: Delivery, release: Callable[[], Awaitable[None]]) -> None:
         self.delivery = delivery
@@ -28,12 +28,12 @@ class Consumer:
         self._unwatch = connection.watch(delivery.wake)
 
     def is_lost(self, silence_seconds: float) -> bool:
-        """Whether messages are missing or none will come: a gap, another connection, no heartbeat."""
+        """Whether the consumer is lost: a gap, another connection, or no heartbeat."""
         silent = asyncio.get_running_loop().time() - self.delivery.heard > silence_seconds
         return self.delivery.lost or silent or self._epoch != self._connection.epoch or self._connection.closed
 
     async def drop(self) -> None:
-        """Forget it, here and on the server if that can hear it."""
+        """Delete the consumer here, and on the server if it is reachable."""
         self._unwatch()
         self.delivery.wake()
         await self._release()
@@ -41,14 +41,14 @@ class Consumer:
             await self._connection.publish(f"$JS.API.CONSUMER.DELETE.{CHANGES}.{self.name}")
 
     def abandon(self) -> None:
-        """`drop`, from where nothing can be awaited."""
+        """Start `drop` from code that cannot await."""
         self._connection.in_background(self.drop)
 
 
 async def make_consumer(
     connection: Connection, filters: tuple[str, ...], start: dict[str, Any], after: int, timeout_seconds: float
 ) -> Consumer:
-    """Raises `NoAnswer` or `JetStreamError`, and leaves nothing behind then."""
+    """Create a consumer. Raises `NoAnswer` or `JetStreamError`, and then leaves nothing behind."""
     inbox = connection.new_inbox()
     delivery = Delivery(after, inbox)
     consumer = Consumer(connection, delivery, await connection.subscribe(inbox, delivery.take))

@@ -15,11 +15,11 @@ _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Just after change `sequence` of the stream that was created at `created`, in nanoseconds since 1970.
+    """The place just after change `sequence` of the stream that was created at `created`, in nanoseconds since 1970.
 
-    A stream of the same name may count from 1 again, which `created` tells, or hand sequences out a second time after
-    it lost its end, which `epoch` tells. `stored_at` is when the stream took the change, 0 where that is not known: a
-    change of another time at the same sequence is another one.
+    A stream of the same name may count from 1 again, which `created` reveals, or assign sequences a second time after
+    it lost its end, which `epoch` reveals. `stored_at` is when the stream stored the change, 0 if unknown: a change of
+    another time at the same sequence is another one.
     """
 
     created: int
@@ -34,7 +34,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
-        """The cursor that was written as `text`, or `InvalidRequest`."""
+        """Parse a cursor, or raise `InvalidRequest`."""
         match = _WRITTEN.fullmatch(text)
         if match is None:
             raise InvalidRequest(
@@ -45,19 +45,19 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What the server says about the stream of changes."""
+    """The state of the stream of changes on the server."""
 
     created: int
     first: int
-    """The oldest sequence that is still there; one past `last` where nothing is."""
+    """The oldest sequence that the stream still has; one past `last` if it is empty."""
     last: int
     first_at: int
-    """When the oldest change came, in nanoseconds since 1970."""
+    """The time of the oldest change, in nanoseconds since 1970."""
     epoch: str = ""
     last_at: int = 0
-    """When the newest change came."""
+    """The time of the newest change, in nanoseconds since 1970."""
     missing: int = 0
-    """How many messages the server lost between the oldest and the newest."""
+    """The number of messages lost between the oldest and the newest."""
 
     @classmethod
     def of(cls, info: dict[str, Any]) -> "StreamState":
@@ -73,9 +73,9 @@ class StreamState:
 
 
 def nanoseconds(text: str) -> int:
-    """RFC 3339 with up to nine digits, of which `datetime` would drop three."""
+    """Parse RFC 3339 with up to nine digits, of which `datetime` would drop three."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no RFC 3339 time")
+        raise ValueError(f"{text!r} is not an RFC 3339 time")
     seconds = datetime.fromisoformat(match[1] + match[3].replace("Z", "+00:00")).timestamp()
     return int(seconds) * 1_000_000_000 + int((match[2] or "0").ljust(9, "0"))

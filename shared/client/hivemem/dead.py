@@ -1,4 +1,4 @@
-"""The dead letters: commands that could never succeed, whole, with the reason, to be read, replayed or discarded."""
+"""Dead letters: commands that can never succeed, with their error, to read, replay or discard."""
 
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -6,11 +6,11 @@ from typing import Any, Final, cast
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem.calling import ask, error_from_headers
 from hivemem.connection import Connection, JetStreamError, jetstream_result
 from hivemem.cursor import nanoseconds
 from hivemem.options import CallOptions
 from hivemem.publishing import Prepared, Receipt, publish_prepared
+from hivemem.retries import ask, error_from_headers
 from hivemem_contracts.errors import (
     HiveError,
     Internal,
@@ -30,21 +30,21 @@ _NO_SUCH_MESSAGE: Final = {10037, 10043, 10057}
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One message that was given up."""
+    """One command that became a dead letter."""
 
     sequence: int
     """Its number among the dead letters."""
     subject: str
-    """Where it was published to."""
+    """The subject that it was published to."""
     agent: str
     operation: str
     """The full name, such as `sessions.append`."""
     route: str | None
     message_id: str
     error: HiveError
-    """Why it was given up."""
+    """The error that made it a dead letter."""
     data: bytes
-    """The body as it was published; empty where `omitted_bytes` says that it was too large to be kept."""
+    """The original body; empty if `omitted_bytes` says that it was too large to be kept."""
     omitted_bytes: int
     at: Time
     traceparent: str | None
@@ -52,14 +52,14 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadPage:
-    """Some dead letters, oldest first; `cursor` asks for the next ones, None where there are no more."""
+    """A page of dead letters, oldest first; `cursor` leads to the next page, None on the last one."""
 
     items: list[DeadLetter]
     cursor: str | None
 
 
 class DeadLetters:
-    """The dead letters of one tenant. Only who may use the JetStream API of the server can reach them."""
+    """The dead letters of one tenant. Reading them needs the right to use the JetStream API of the server."""
 
     def __init__(self, connection: Connection, tenant: str, options: CallOptions) -> None:
         self._connection = connection
@@ -68,11 +68,11 @@ class DeadLetters:
         self._subjects = f"hive.dead.{encode_token(tenant)}."
 
     async def list(self, limit: int = LIST_DEFAULT, cursor: str | None = None) -> DeadPage:
-        """A page, oldest first. Raises `InvalidRequest` and `Unavailable`."""
+        """Return a page, oldest first. Raises `InvalidRequest` and `Unavailable`."""
         if not 1 <= limit <= LIST_MAXIMUM:
             raise InvalidRequest(f"limit: from 1 to {LIST_MAXIMUM}, got {limit}", field="limit")
         if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
-            raise InvalidRequest(f"cursor: {cursor!r} is not from a page before", field="cursor")
+            raise InvalidRequest(f"cursor: {cursor!r} is not the cursor of a page", field="cursor")
         following = int(cursor or "1")
         items: list[DeadLetter] = []
         size = 0
@@ -87,7 +87,7 @@ class DeadLetters:
         return DeadPage(items, str(following))
 
     async def get(self, sequence: int) -> DeadLetter:
-        """One dead letter. Raises `NotFound` and `Unavailable`."""
+        """Return one dead letter. Raises `NotFound` and `Unavailable`."""
         message = await self._fetch({"seq": sequence}) if sequence > 0 else None
         if message is None or not _header(message, "Nats-Subject").startswith(self._subjects):
             raise NotFound(f"there is no dead letter {sequence}", sequence=sequence)
@@ -97,13 +97,13 @@ class DeadLetters:
         """Publish the original bytes to the original subject again, and discard the dead letter.
 
         It keeps its message id, so a command that had been carried out after all, or in part, is not carried out twice.
-        If it fails again, it is a dead letter again. Raises `NotFound`, `InvalidRequest` where it is no command or its
-        body was not kept, `Overloaded` and `Unavailable`; repeating is safe.
+        If it fails again, it is a dead letter again. Raises `NotFound`, `InvalidRequest` if it is not a command or its
+        body was not kept, `Overloaded` and `Unavailable`. It is safe to repeat.
         """
         letter = await self.get(sequence)
         if not letter.subject.startswith(f"hive.in.{encode_token(self._tenant)}.") or letter.route is None:
             raise InvalidRequest(
-                f"dead letter {sequence} is no command: it came from {letter.subject}", field="sequence"
+                f"dead letter {sequence} is not a command: it came from {letter.subject}", field="sequence"
             )
         if letter.omitted_bytes:
             raise InvalidRequest(
@@ -149,7 +149,7 @@ def _undeleted(message: Msg) -> HiveError | None:
     try:
         jetstream_result(message.data)
     except JetStreamError as error:
-        # Somebody else, or an earlier try of the same call, has deleted it.
+        # Another caller, or an earlier attempt of this call, has deleted it.
         if error.err_code in _NO_SUCH_MESSAGE:
             return None
         return Unavailable(f"{DEAD}: {error}") if error.code >= 500 else Internal(f"{DEAD}: {error}")
@@ -176,7 +176,7 @@ def _letter(message: Msg) -> DeadLetter:
 
 
 def _text(token: str) -> str:
-    """A dead letter may be dead because of its subject."""
+    """Decode a token, or return it unchanged: a malformed subject may be what made the letter dead."""
     try:
         return decode_token(token)
     except InvalidRequest:

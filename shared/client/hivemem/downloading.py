@@ -1,4 +1,4 @@
-"""Getting a file: chunk by chunk, several asked for at once, each checked; put in its place only when it is whole."""
+"""Downloads a file: several chunks at a time, each verified; the target is replaced only when the file is complete."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from zlib import crc32
 
 from nats.aio.msg import Msg
 
-from hivemem.calling import ask, error_in
+from hivemem.retries import ask, error_in
 from hivemem.threads import to_the_end
 from hivemem.uploading import Progress
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER
@@ -39,7 +39,7 @@ def _judge(message: Msg) -> HiveError | None:
 
 
 async def chunks_of(hive: "Hive", content: ArtifactContent, first: int = 0) -> AsyncGenerator[bytes, None]:
-    """The chunks from one of them on, in order."""
+    """Yield the chunks in order, beginning with a given one."""
     count = -(-content.artifact.size // content.chunk_bytes)
     ahead: deque[asyncio.Task[Msg]] = deque()
     asked = first
@@ -63,7 +63,7 @@ async def _chunk(hive: "Hive", content: ArtifactContent, index: int) -> Msg:
 
 
 async def verified(artifact: Artifact, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The same pieces; `Internal` behind the last one, if they are not the file's."""
+    """Yield the same pieces; raise `Internal` after the last one if the hash does not match."""
     digest, size = sha256(), 0
     async for piece in pieces:
         await asyncio.to_thread(digest.update, piece)
@@ -74,11 +74,11 @@ async def verified(artifact: Artifact, pieces: AsyncIterator[bytes]) -> AsyncGen
 
 
 def _wrong(artifact: Artifact) -> Internal:
-    return Internal(f"{artifact.url}: the bytes that came are not those of its hash", url=artifact.url)
+    return Internal(f"{artifact.url}: the received bytes do not match its hash", url=artifact.url)
 
 
 async def to_file(hive: "Hive", content: ArtifactContent, file: BinaryIO, progress: Progress | None) -> None:
-    """Written as it comes, from where the file stands."""
+    """Write into an open file as the bytes arrive, from its current position."""
     done = 0
     async with aclosing(verified(content.artifact, chunks_of(hive, content))) as pieces:
         async for piece in pieces:
@@ -89,7 +89,7 @@ async def to_file(hive: "Hive", content: ArtifactContent, file: BinaryIO, progre
 
 
 async def to_path(hive: "Hive", content: ArtifactContent, path: Path, progress: Progress | None) -> None:
-    """What is there stays until the whole new file is; an interrupted download goes on where it was."""
+    """Replace a file only when the new one is complete; an interrupted download resumes where it was."""
     artifact = content.artifact
     part = path.with_name(f".{path.name[:180]}.{artifact.sha256[:16]}.part")
     with _Part(part) as found:
@@ -107,7 +107,7 @@ async def to_path(hive: "Hive", content: ArtifactContent, path: Path, progress: 
 
 
 class _Part:
-    """The file beside, that holds what has come so far. One download at a time has it; another takes one of its own."""
+    """Return the partial file beside the target. One download at a time owns it; another uses one of its own."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -119,7 +119,7 @@ class _Part:
 
     def __enter__(self) -> "_Part":
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        # Whoever had it may have put it in place between the two calls: then it is somebody's file by now.
+        # Its owner may have moved it into place between the two calls: then it is a finished file.
         if not _locked(descriptor) or not self._names(descriptor):
             os.close(descriptor)
             descriptor, name = tempfile.mkstemp(suffix=".part", prefix=f"{self._path.stem}.", dir=self._path.parent)
@@ -140,7 +140,7 @@ class _Part:
             self._path.unlink(missing_ok=True)
 
     def take_up(self, chunk_bytes: int, whole: int) -> int:
-        """How much is there already, in whole chunks; the rest is cut off."""
+        """Return the number of complete chunks in the partial file, and cut off the rest."""
         there = min(os.fstat(self._file.fileno()).st_size, whole)
         there -= there % chunk_bytes
         while self.size < there:
@@ -180,7 +180,7 @@ class _Part:
 
 
 def _locked(descriptor: int) -> bool:
-    """Whether it is ours alone now; where there are no such locks, it is taken to be."""
+    """Return whether this download owns the file; systems without such locks return True."""
     try:
         import fcntl
     except ImportError:

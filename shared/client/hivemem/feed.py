@@ -1,4 +1,4 @@
-"""The feed of changes: an ordered push consumer that is made anew whenever it is lost, from where its reader is."""
+"""The feed of changes: an ordered push consumer that is recreated at the reader's place whenever it is lost."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from pydantic import Field
 from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
 from hivemem.consumer import Consumer, make_consumer
 from hivemem.cursor import Cursor, StreamState, nanoseconds
-from hivemem.delivery import FlowControl, Pushed
+from hivemem.feed_buffer import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
 from hivemem.options import CallOptions
 from hivemem_contracts.changes import Change
@@ -24,14 +24,14 @@ from hivemem_contracts.subjects import change_filters, change_prefix
 log = logging.getLogger("hivemem")
 
 SILENCE_SECONDS: Final = 2.5
-"""Without a word from the consumer for so long it is taken for lost; it has a heartbeat a second."""
+"""A consumer that is silent for this long is considered lost; it has a heartbeat a second."""
 
 RETRY_SECONDS: Final = 0.25
 VERIFY_SECONDS: Final = 1.0
 
 
 def prefix(entity: str, *parts: str, key: str | None = None) -> str:
-    """What `changes` takes to follow one thing: `prefix("event", "any id")`, `prefix("state", "user", "alice")`.
+    """Return the address for `changes`: `prefix("event", "any id")`, `prefix("state", "user", "alice")`.
 
     Each part is free text and is escaped. Fewer parts follow everything below them.
     """
@@ -39,20 +39,20 @@ def prefix(entity: str, *parts: str, key: str | None = None) -> str:
 
 
 class Received(Change):
-    """A change as it came from the feed."""
+    """A change from the feed, with its place."""
 
-    sequence: int = Field(default=0, description="Its place in the stream; it grows along the feed, with gaps.")
-    subject: str = Field(default="", description="Where it was announced.")
-    cursor: str = Field(default="", description="Opaque: `hive.changes(since=…)` goes on after this change.")
+    sequence: int = Field(default=0, description="Its position in the stream; it grows along the feed, with gaps.")
+    subject: str = Field(default="", description="The subject that it was announced on.")
+    cursor: str = Field(default="", description="Opaque: `hive.changes(since=…)` continues after this change.")
 
 
 class Feed:
     """Changes in the order of the stream, each once, over lost connections and restarts of the server.
 
     An async iterator for one reader, which ends when it or its client is closed. Use it as a context manager, or call
-    `close`, so that the server forgets it at once. While nobody reads, the server holds back what comes: at most 64 MiB
-    wait here. Raises a `FeedError` where changes were missed, and `Unavailable` where the feed cannot be opened within
-    `timeout_seconds`; once open, it waits for the server for as long as it takes.
+    `close`, so that the server deletes it at once. While nobody reads, the server holds changes back: at most 64 MiB
+    wait here. Raises a `FeedError` if changes were missed, and `Unavailable` if the feed cannot be opened within
+    `timeout_seconds`. Once open, it waits for the server without a time limit.
     """
 
     _consumer: Consumer | None = None
@@ -85,16 +85,16 @@ class Feed:
 
     @property
     def cursor(self) -> str | None:
-        """After the last change that was read, or where the feed began.
+        """The place after the last read change, or the start of the feed.
 
-        None before the feed is open, and until the first change where it began at a time.
+        None before the feed is open and, if it began at a time, until the first change.
         """
         if self._created is None or self._after is None:
             return None
         return str(Cursor(self._created, self._after, self._epoch, self._stored_at))
 
     async def open(self) -> None:
-        """Begin now: from here on nothing is missed. Iterating opens by itself."""
+        """Open the feed: no later change is missed. Iterating opens it automatically."""
         if self._opened:
             return
         loop = asyncio.get_running_loop()
@@ -133,7 +133,7 @@ class Feed:
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Stop, and let the server forget the consumer. A reader that waits is done."""
+        """Stop, and delete the consumer on the server. A waiting reader ends."""
         self._closed = True
         await self._drop()
 
@@ -161,7 +161,7 @@ class Feed:
             if not item.signed:
                 log.debug("sequence %d on %s is from no worker", item.sequence, item.subject)
                 return None
-            detail = f"sequence {item.sequence} on {item.subject} is no change: {error.errors()[0]['msg']}"
+            detail = f"sequence {item.sequence} on {item.subject} is not a change: {error.errors()[0]['msg']}"
             gap = UnreadableChange(detail, resume=cursor, sequence=item.sequence, subject=item.subject)
             self._gap(gap, error)
             return None
@@ -172,7 +172,7 @@ class Feed:
         return change
 
     async def _wait(self) -> None:
-        """Nothing is buffered: open, recover, or wait for a word of the server."""
+        """Open, recover, or wait for the server, when the buffer is empty."""
         consumer = self._consumer
         if not self._opened:
             await self.open()
@@ -190,7 +190,7 @@ class Feed:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _begin(self) -> None:
-        """Make a consumer from where the reader is."""
+        """Create a consumer at the reader's place."""
         await self._drop()
         connection = self._connection.epoch
         stream = await self._stream()
@@ -213,15 +213,15 @@ class Feed:
         self._verified_at, self._verified_up_to = asyncio.get_running_loop().time(), after
 
     async def _confirm(self, placed: StreamState, connection: int) -> None:
-        """Raises `JetStreamError` if the consumer may read another stream than the one in which the reader was placed:
-        it was made anew in between, or lost its end, and the sequences name other changes."""
+        """Raise `JetStreamError` if the stream was recreated or lost its end since the reader took its place: then the
+        sequences name other changes."""
         stream = await self._stream()
         same = (stream.created, stream.epoch) == (placed.created, placed.epoch) and stream.last >= placed.last
         if not same or self._connection.epoch != connection:
             raise JetStreamError(503, 0, f"{CHANGES} changed while a reader took its place")
 
     async def _is_another(self, stream: StreamState) -> bool:
-        """Whether the change that was read last is not the one that the stream has there now."""
+        """Return whether the stream now has another change at the place of the last read one."""
         if self._after is None or not self._stored_at or not stream.first <= self._after <= stream.last:
             return False
         try:
@@ -229,19 +229,19 @@ class Feed:
                 self._connection, f"STREAM.MSG.GET.{CHANGES}", {"seq": self._after}, self._options.attempt_seconds
             )
         except NoAnswer:
-            return False  # who may not ask this goes by the epoch alone
+            return False  # without the right to ask, the epoch alone decides
         except JetStreamError:
             return True
         return nanoseconds(found["message"]["time"]) != self._stored_at
 
     def _place(self, stream: StreamState, *, is_another: bool) -> None:
-        """Find the place of the reader in the stream as it is now, or say what is missing."""
+        """Find the place of the reader in the current stream, or raise the gap."""
         beginning = stream.first - 1
         known = self._created is not None
         behind = self._after is not None and self._after > stream.last
         changed = (self._created, self._epoch) != (stream.created, stream.epoch)
         if known and (changed or behind or is_another):
-            what = "lost its end" if self._created == stream.created else "was made anew"
+            what = "lost its end" if self._created == stream.created else "was recreated"
             self._gap(
                 FeedRecreated(
                     f"the stream of changes {what}; it now ends at sequence {stream.last}",
@@ -272,10 +272,10 @@ class Feed:
         log.warning("the feed goes on over a gap: %s", error.detail)
 
     async def _verify(self, consumer: Consumer) -> None:
-        """While the server is ahead, see that retention has not overtaken it.
+        """Check that retention has not overtaken the consumer while the server is ahead.
 
-        A push consumer passes over what was removed before it was sent, without a word. That can only be where the
-        sequence jumped, and at most so far as the stream has lost its beginning.
+        A push consumer silently skips messages that were removed before they were sent. This shows as a jump of the
+        sequence, below the stream's first sequence.
         """
         now = asyncio.get_running_loop().time()
         if now - self._verified_at < VERIFY_SECONDS:
@@ -296,8 +296,8 @@ class Feed:
         info = await jetstream(self._connection, f"STREAM.INFO.{CHANGES}", None, self._options.attempt_seconds)
         stream = StreamState.of(info)
         if stream.missing:
-            # A worker makes such a stream anew as soon as it sees it. Nobody is led over the hole until then.
-            raise JetStreamError(503, 0, f"{stream.missing} messages of {CHANGES} are lost, and it is being made anew")
+            # A worker recreates such a stream as soon as it detects the loss. Until then no reader may skip the hole.
+            raise JetStreamError(503, 0, f"{stream.missing} messages of {CHANGES} are lost, and it is being recreated")
         return stream
 
     async def _drop(self) -> None:

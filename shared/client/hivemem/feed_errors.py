@@ -1,4 +1,4 @@
-"""Why a feed cannot go on as if nothing had happened. Each names the cursor from which it could."""
+"""The errors of a feed with a gap. Each names the cursor from which the feed can continue."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from hivemem_contracts.errors import HiveError
 
 
 class FeedError(HiveError):
-    """A gap in the feed. `resume` is the cursor to go on from: `hive.changes(since=error.resume)`."""
+    """A gap in the feed. `resume` is the cursor to continue from: `hive.changes(since=error.resume)`."""
 
     def __init__(self, detail: str, /, *, resume: str, **context: Any) -> None:
         super().__init__(detail, resume=resume, **context)
@@ -14,7 +14,7 @@ class FeedError(HiveError):
 
 
 class FeedTruncated(FeedError):
-    """Changes that were asked for are no longer kept: those from `expected` up to `first_available`."""
+    """The requested changes from `expected` up to `first_available` are no longer kept."""
 
     code = 41001
 
@@ -30,12 +30,12 @@ class FeedTruncated(FeedError):
 
 
 class FeedRecreated(FeedError):
-    """The stream of changes was made anew, or lost its end: what the cursor had seen is not what is there."""
+    """The stream of changes was recreated, or lost its end: the cursor belongs to another feed."""
 
     code = 41002
 
 
 class UnreadableChange(FeedError):
-    """A message of the feed is no change that this version of the client understands."""
+    """This version of the client does not understand a message of the feed."""
 
     code = 42201

@@ -1,4 +1,4 @@
-"""The client: what an agent holds to use the fleet."""
+"""The client of a fleet, for one agent."""
 
 import dataclasses
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping
@@ -9,8 +9,8 @@ from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
 import pydantic
 from pydantic import BaseModel
 
-from hivemem.artifacts import Artifacts, OpenArtifact
-from hivemem.calling import ask
+from hivemem.artifacts import OpenArtifact
+from hivemem.attributes import Services
 from hivemem.connection import Connection
 from hivemem.dead import DeadLetters
 from hivemem.feed import Feed
@@ -30,10 +30,9 @@ from hivemem.publishing import (
     publish_prepared,
     write_headers,
 )
-from hivemem.services import Memory, Sessions
+from hivemem.retries import ask
 from hivemem.transfer import Exported, Progress, export_lines, export_to
-from hivemem.vectors import Vectors
-from hivemem.waiting import patient_options
+from hivemem.wait_options import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
 from hivemem_contracts.memory.models import MemoryType
@@ -56,36 +55,33 @@ class OptionFields(TypedDict, total=False):
     traceparent: str | None
 
 
-class Hive:
+class Hive(Services):
     """One agent of one tenant, connected to the fleet. Made by `connect`; safe to use from many tasks at once.
 
-    `hive.sessions.append(session_id=…, event=…)` sends a request and answers its reply. Each operation raises the
+    `hive.sessions.append(session_id=…, event=…)` sends a request and returns its reply. Each operation raises the
     errors of its declaration, and any can raise `InvalidRequest`, `Forbidden`, `TooLarge`, `Overloaded`, `Internal` and
-    `Unavailable`. What is retryable was retried until the deadline before it is raised. A write whose answer got lost
-    may have been carried out all the same: repeat it with the same `message_id`, and it is carried out once.
+    `Unavailable`. A retryable error is raised only after retries until the deadline. A write whose answer was lost may
+    have happened: repeat it with the same `message_id`, and it is applied once.
     """
 
     def __init__(self, connection: Connection, tenant: str, agent: str, options: CallOptions) -> None:
+        super().__init__(self)
         self.connection = connection
         self.tenant = tenant
         self.agent = agent
         self.options = options
-        self.sessions = Sessions(self)
-        self.memory = Memory(self)
-        self.artifacts = Artifacts(self)
-        self.vectors = Vectors(self)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> "Hive":
-        """The same connection with other options for the calls made through the copy."""
+        """Return a copy of the client with other options, on the same connection."""
         return Hive(self.connection, self.tenant, self.agent, dataclasses.replace(self.options, **options))
 
     async def send(self, operation: Operation[..., Any, ReplyT], fields: dict[str, Any], /) -> ReplyT:
-        """What the typed methods do: check the fields, send the request, read the reply."""
+        """Carry out a typed method: validate the fields, send the request, read the reply."""
         return await self._request(operation, build_body(operation, fields))
 
     async def request(self, operation: str, body: Body) -> BaseModel:
-        """An operation by its full name, such as `sessions.append`: the reply, or the operation's errors."""
+        """Call an operation by its full name, such as `sessions.append`. Raises the operation's errors."""
         found = find_operation(operation)
         return cast("BaseModel", await self._request(found, build_body(found, body)))
 
@@ -116,12 +112,12 @@ class Hive:
         self, command: str, body: Body, /, *, route: str | None = None, message_id: str | None = None
     ) -> Receipt: ...
     async def publish(self, command: Any, /, *args: Any, **fields: Any) -> Receipt:
-        """Leave a write with the bus, and wait until it is on disk there; a worker carries it out later.
+        """Publish a write as a durable command, and wait until the bus has it on disk; a worker carries it out later.
 
-        `await hive.publish(hive.sessions.append, session_id=…, event=…)`, or by name and body:
-        `await hive.publish("sessions.append", {…})`. Commands of one route (the session) are carried out in the order
-        in which they were published. Raises `InvalidRequest`, `TooLarge`, `Overloaded` where the bus stayed full, and
-        `Unavailable`; after that the command may still arrive, so repeat it with the same message id.
+        `await hive.publish(hive.sessions.append, session_id=…, event=…)`, or by name and body: `await
+        hive.publish("sessions.append", {…})`. Commands of one route (the session) are carried out in the order in which
+        they were published. Raises `InvalidRequest`, `TooLarge`, `Overloaded` if the bus stayed full, and
+        `Unavailable`. Then the command may still arrive, so repeat it with the same message id.
         """
         prepared = prepare(self, command, args, fields)
         return await publish_prepared(self.connection, prepared, self.options)
@@ -129,10 +125,11 @@ class Hive:
     def pipeline(self, max_pending: int = PIPELINE_PENDING) -> Pipeline:
         """Publish many commands with up to `max_pending` not yet acknowledged; `publish` waits while it is full.
 
-        What waits goes out together: sixteen or more as one atomic batch, which the bus keeps whole or not at all.
+        Waiting commands are sent together: sixteen or more as one atomic batch, which the bus stores whole or not at
+        all.
         """
         if self.options.message_id is not None:
-            raise InvalidRequest("message_id: a pipeline takes many commands, and each has its own", field="message_id")
+            raise InvalidRequest("message_id: each command of a pipeline has its own", field="message_id")
         return Pipeline(self, max_pending)
 
     def changes(
@@ -142,13 +139,13 @@ class Hive:
         since: str | datetime = "now",
         on_gap: Literal["raise", "skip"] = "raise",
     ) -> Feed:
-        """The changes of the tenant, or those at and below a prefix, as they are committed; it has no end.
+        """Follow the changes of the tenant, or those at and below a prefix, as they are committed, without an end.
 
         `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`. `since` is `"now"`, `"start"`,
-        a time, or the `cursor` of a change, after which it goes on. `"now"` is the moment at which the feed opens: with
-        `async with hive.changes() as feed`, or at the first step of a bare `async for`. `on_gap="skip"` goes on from
-        what there is, and logs a warning, where otherwise `FeedTruncated`, `FeedRecreated` or `UnreadableChange` is
-        raised.
+        a time, or the `cursor` of a change, after which it continues. `"now"` is the moment at which the feed opens:
+        with `async with hive.changes() as feed`, or at the first step of a bare `async for`. After a gap the feed
+        raises `FeedTruncated`, `FeedRecreated` or `UnreadableChange`; with `on_gap="skip"` it logs a warning and
+        continues.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
@@ -165,11 +162,11 @@ class Hive:
         min_version: int | None = None,
         wait_ms: int | None = None,
     ) -> RecallAnswer:
-        """Find what means about the same as the query, or has its words: the best `items` first, each with its scores.
+        """Find memories by meaning and by words: the best `items` first, each with its scores.
 
-        `max_tokens` leaves out what no longer fits. What was written a moment ago may not be found yet: `wait_ms` waits
-        for at most so long until all that was acknowledged before is, `min_version` until a memory of that version is.
-        Where the answer is not all that it could be, `degraded` says why; it is an answer all the same.
+        `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
+        until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
+        the answer is incomplete, `degraded` says why.
         """
         given = {
             "query": query,
@@ -189,16 +186,17 @@ class Hive:
     ) -> Lease:
         """Hold the lease on a namespace, or on one of its keys, while a block runs.
 
-        `async with hive.lease("project:rome", wait_seconds=10) as lease:` waits in line for at most so long, renews the
-        lease by itself and releases it at the end; writes that must not happen without it are given `lease.claim`.
-        Raises `LeaseHeld` where it is not granted in time. What crashes holds it for `ttl_seconds` more at most.
+        `async with hive.lease("project:rome", wait_seconds=10) as lease:` waits in the queue for at most this long,
+        renews the lease automatically and releases it at the end. Pass `lease.claim` to writes that must not happen
+        without the lease. Raises `LeaseHeld` if it is not granted in time. After a crash the lease ends within
+        `ttl_seconds`.
         """
         return Lease(self, namespace, key, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
 
     def export(self, prefix: str, *, as_of: datetime | None = None) -> AsyncIterator[str]:
-        """What lives at and below a prefix, as lines of JSON: a header, and then a line for each memory.
+        """Yield the memories at and below a prefix as JSON lines: a header, and then a line for each memory.
 
-        All as of one moment, now if none is given, whatever is written meanwhile; a page at a time.
+        All lines are as of one moment, now by default, whatever is written meanwhile; they are read a page at a time.
         """
         return export_lines(self, prefix, as_of)
 
@@ -210,9 +208,9 @@ class Hive:
         as_of: datetime | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Exported:
-        """`export` into a file: one that is open for bytes, or one that is named and takes its name once it is whole.
+        """Write an `export` into a file: an open binary file, or a path, where the file appears when it is complete.
 
-        `progress` is called now and then. Raises `OSError` where the file cannot be written.
+        `progress` is called from time to time. Raises `OSError` if the file cannot be written.
         """
         return await export_to(self, target, prefix, as_of, progress)
 
@@ -224,23 +222,23 @@ class Hive:
         after_line: int = 0,
         progress: Callable[[Progress], None] | None = None,
     ) -> Imported:
-        """Put the lines of an export: of a file, or of another fleet's `export`.
+        """Import the lines of an export: of a file, or of another fleet's `export`.
 
-        What says the same already stays as it is, so an import may be repeated; what says something else is updated, or
-        kept with `existing="keep"`. A line that is refused is counted and told, and the others go on. Where the fleet
-        cannot be reached any more the error's context has `through_line`: `after_line` goes on from there. Raises
-        `InvalidRequest` for what is no export, and `OSError` where the file cannot be read.
+        Memories with the same content stay as they are, so an import can be repeated. Memories with other content are
+        updated, or kept with `existing="keep"`. A refused line is counted and reported, and the others are imported. If
+        the fleet becomes unreachable, the error's context has `through_line`: pass it as `after_line` to resume. Raises
+        `InvalidRequest` if the input is not an export, and `OSError` if the file cannot be read.
         """
         return await import_from(self, source, existing, after_line, progress)
 
     async def open(self, url: str) -> OpenArtifact:
-        """What a `hive://` URL names, such as the `url` of an artifact, with its bytes to be read. Raises `NotFound`,
-        `InvalidRequest` and, for a URL of another tenant, `Forbidden`."""
+        """Look up the file of a `hive://` URL, such as the `url` of an artifact; its bytes are read on demand. Raises
+        `NotFound`, `InvalidRequest` and, for a URL of another tenant, `Forbidden`."""
         return await self.artifacts.open(url)
 
     @property
     def dead(self) -> DeadLetters:
-        """The tenant's commands that could never succeed."""
+        """The dead letters of the tenant."""
         return DeadLetters(self.connection, self.tenant, self.options)
 
     async def close(self) -> None:
@@ -257,7 +255,7 @@ class Hive:
 
 
 class Connecting:
-    """What `connect` answers: await it for a client, or enter it with `async with`, which also closes."""
+    """The result of `connect`: await it for a client, or enter it with `async with`, which also closes the client."""
 
     def __init__(self, hive: Hive, timeout_seconds: float) -> None:
         self._hive = hive
@@ -290,11 +288,11 @@ def connect(
 ) -> Connecting:
     """Connect to the fleet: `hive = await connect(…)`, or `async with connect(…) as hive`.
 
-    `url` is one NATS server or several, separated by commas; a user and a password may stand in it. `nats_options` are
-    handed to nats-py as they are: `user_credentials`, `nkeys_seed`, `tls` and the like. The rest are the options of
-    every call, see `CallOptions`. Raises `Unavailable` where no server answers in time, `Forbidden` where it refuses
-    the credentials, `InvalidRequest` where `url` is no address and `TooLarge` for names that are too long. Once
-    connected, the client reconnects by itself for as long as it takes.
+    `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
+    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
+    of every call, see `CallOptions`. Raises `Unavailable` if no server answers in time, `Forbidden` if it refuses the
+    credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. Once connected, the
+    client reconnects automatically, without a time limit.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:

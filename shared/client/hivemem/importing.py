@@ -1,4 +1,4 @@
-"""Putting the lines of an export back in: again and again where need be, and past those that are refused."""
+"""Imports the lines of an export: with retries, and past refused lines."""
 
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hivemem.hive import Hive
 
 BATCH_BYTES: Final = 700_000
-"""Of lines in one request; written anew, as their times and numbers are, they may grow a little."""
+"""The bytes of lines in one request. Their times and numbers are rewritten, so they may grow a little."""
 PROBLEMS_KEPT: Final = 100
 
 Existing = Literal["update", "keep"]
@@ -26,7 +26,7 @@ Existing = Literal["update", "keep"]
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the lines of an import."""
+    """The outcome of an import."""
 
     created: int = 0
     updated: int = 0
@@ -36,7 +36,7 @@ class Imported:
     through_line: int = 0
     """Every line up to this one is settled."""
     problems: list[HiveError] = field(default_factory=list[HiveError])
-    """Why lines were refused, the first hundred; `context["line"]` says which line."""
+    """The errors of the first hundred refused lines; `context["line"]` is the number of the line."""
 
     @property
     def memories(self) -> int:
@@ -44,7 +44,7 @@ class Imported:
 
 
 class Importer:
-    """Puts lines in batches, one after the other, so that of two lines with one key the later one counts."""
+    """Imports lines in batches, one after the other, so that the later of two lines with one key wins."""
 
     def __init__(self, hive: "Hive", existing: Existing) -> None:
         self._hive = hive.with_options(message_id=None)
@@ -54,7 +54,7 @@ class Importer:
         self.done = Imported()
 
     async def take(self, line: Line) -> bool:
-        """Whether a batch was settled with it."""
+        """Add a line, and return whether this settled a batch."""
         try:
             if not line.whole:
                 raise TooLarge(f"over {MESSAGE_BYTES} bytes", field="body", limit=MESSAGE_BYTES)
@@ -102,7 +102,7 @@ class Importer:
 
 
 def at_line(error: HiveError, number: int) -> HiveError:
-    """The same error, saying where."""
+    """Return the error with the number of its line."""
     error.detail = f"line {number}: {error.detail}"
     error.args = (error.detail,)
     error.context["line"] = number
@@ -149,7 +149,7 @@ def _check_header(line: bytes) -> None:
         header = None
     fields = cast("dict[str, Any]", header) if isinstance(header, dict) else {}
     if fields.get("hivemem") != "memory":
-        raise InvalidRequest("line 1: this is no export of memories", field="hivemem", line=1)
+        raise InvalidRequest("line 1: this is not an export of memories", field="hivemem", line=1)
     if fields.get("schema") != SCHEMA:
         found = fields.get("schema")
         raise InvalidRequest(f"line 1: schema {found!r}, this client reads {SCHEMA}", field="schema", line=1)

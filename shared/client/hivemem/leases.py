@@ -1,4 +1,4 @@
-"""Holding a lease for as long as a block runs: acquired at its beginning, renewed meanwhile, released at its end."""
+"""A lease held while a block runs: acquired at its start, renewed meanwhile, released at its end."""
 
 import asyncio
 import logging
@@ -23,7 +23,8 @@ _ANY_NUMBER: Final = 1_000_000
 
 
 class LeaseLost(HiveError):
-    """The lease ended while its block was running: somebody else may have held it since. Only the client raises it."""
+    """The lease ended while its block was running: another holder may have had it since. Only the client raises
+    this."""
 
     code = 40905
 
@@ -31,10 +32,10 @@ class LeaseLost(HiveError):
 class Lease:
     """A lease on a namespace or one of its keys. Made by `hive.lease`; entering it acquires it.
 
-    `claim` is what a write is given as its `lease`, so that it is refused once the lease is held no more. When a
-    renewal is refused, or none succeeds before the lease ends, `lost` is set; from then on `claim` raises `LeaseLost`,
-    and so does the end of the block, unless it raises something itself. A block that only computes may look at `lost`
-    now and then.
+    Pass `claim` to a write as its `lease`, so that the write is refused once the lease is lost. When a renewal is
+    refused, or none succeeds before the lease ends, `lost` is set. From then on `claim` raises `LeaseLost`, and so does
+    the end of the block, unless the block raised another error. A block that only computes should check `lost` from
+    time to time.
     """
 
     def __init__(
@@ -52,24 +53,25 @@ class Lease:
 
     @property
     def token(self) -> int:
-        """It grows with every holder: hand it along with whatever the lease protects outside of the fleet."""
+        """The fencing token, which grows with every holder: pass it to systems outside of the fleet that the lease
+        protects."""
         return self._held().token
 
     @property
     def expires_at(self) -> datetime:
-        """When it ends unless it is renewed again, by the fleet's clock."""
+        """When the lease ends unless it is renewed, by the fleet's clock."""
         return self._held().expires_at
 
     @property
     def claim(self) -> LeaseClaim:
-        """What a write that relies on the lease is given. Raises `LeaseLost`."""
+        """The `lease` argument of a write that relies on the lease. Raises `LeaseLost`."""
         token = self.token
         if self.lost.is_set():
             raise self._lease_lost()
         return LeaseClaim(**self._place, token=token)
 
     async def __aenter__(self) -> Self:
-        """Raises `LeaseHeld` where the wait is over before the lease is granted."""
+        """Acquire the lease. Raises `LeaseHeld` if the wait is over before it is granted."""
         assert self._renewing is None, "a lease is entered once at a time"
         self._loss = None
         self.lost.clear()
@@ -77,7 +79,7 @@ class Lease:
         try:
             granted = await asyncio.shield(asking)
         except asyncio.CancelledError:
-            # The place in the queue is kept: what is granted to nobody is given back instead of being waited out.
+            # The request keeps its place in the queue: a grant without a taker is released at once.
             self._hive.connection.in_background(lambda: self._give_back(asking))
             raise
         self._prolonged(granted, asyncio.get_running_loop().time())
@@ -87,7 +89,7 @@ class Lease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Before Python 3.12, a cancellation is lost on who gets an answer at the same moment.
+        # Before Python 3.12, a cancellation is lost if the answer comes at the same moment.
         renewing, self._renewing = self._renewing, None
         assert renewing is not None, "it was entered"
         renewing.cancel()
@@ -98,7 +100,7 @@ class Lease:
             raise self._lease_lost()
 
     async def _acquire(self) -> LeaseGranted:
-        """One request under one id, so that its place in the queue survives lost answers and workers that end."""
+        """Send the request under one id, so that its place in the queue survives lost answers and stopped workers."""
         patient = self._hive.with_options(retries=_ANY_NUMBER, message_id=new_id())
         return await patient.memory.lease(**self._place, ttl_ms=self._ttl_ms, wait_ms=round(self._wait_seconds * 1_000))
 
@@ -107,7 +109,7 @@ class Lease:
             granted = await asking
             await self._hive.with_options(message_id=None).memory.release(**self._place, token=granted.token)
         except (HiveError, ClientClosed) as error:
-            log.debug("nothing was given back: %r", error)
+            log.debug("the lease was not released: %r", error)
 
     async def _renew_in_time(self) -> None:
         loop = asyncio.get_running_loop()
@@ -118,7 +120,7 @@ class Lease:
                 asked = loop.time()
                 hive = self._hive.with_options(
                     timeout_seconds=max(self._deadline - asked, 0.001),
-                    # A worker that dies over one try must leave time for others.
+                    # A worker that dies during one attempt must leave time for others.
                     attempt_seconds=min(self._hive.options.attempt_seconds, wait_seconds / 2),
                     retries=_ANY_NUMBER,
                     message_id=None,

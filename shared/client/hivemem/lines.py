@@ -1,4 +1,4 @@
-"""The lines of a file, of a stream or of an export, numbered, a few at a time."""
+"""Reads the numbered lines of a file, a stream or an export, a few at a time."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from typing import IO, Final
 from hivemem_contracts.limits import MESSAGE_BYTES
 
 FILE_BYTES: Final = 1 << 18
-"""Read and written at a time."""
+"""The bytes to read or write at a time."""
 
 FilePath = str | os.PathLike[str]
 
@@ -22,7 +22,7 @@ class Line:
     number: int
     text: bytes
     end: int
-    """How many bytes there were up to here."""
+    """The number of bytes up to the end of this line."""
     whole: bool = True
 
 
@@ -30,7 +30,7 @@ class Line:
 async def read_lines(
     source: FilePath | IO[bytes] | AsyncIterable[str],
 ) -> AsyncGenerator[tuple[AsyncIterator[Line], int | None], None]:
-    """The lines, and how many bytes they have together if that is known."""
+    """The lines, and their total size if known."""
     if isinstance(source, AsyncIterable):
         yield _lines_of(source), None
     elif isinstance(source, str | os.PathLike):
@@ -57,7 +57,7 @@ async def _lines_in(file: IO[bytes]) -> AsyncIterator[Line]:
 
 
 def _some_lines(file: IO[bytes]) -> list[tuple[bytes, int]]:
-    """A few lines and their lengths. Of one that is too long to be sent, no more than the beginning is kept."""
+    """Yield a few lines and their lengths at a time. Only the beginning of an oversized line is kept."""
     found: list[tuple[bytes, int]] = []
     read = 0
     while read < FILE_BYTES and (line := file.readline(MESSAGE_BYTES + 2)):

@@ -1,4 +1,4 @@
-"""Operations of the registry as typed methods: the fields and the reply of each are those of its declaration."""
+"""Operations of the registry as typed methods, with the fields and the reply of their declarations."""
 
 from typing import Any, Generic, Protocol, Self, overload
 
@@ -9,7 +9,7 @@ from hivemem_contracts.operations import Fields, Operation, ReplyT, RequestT
 
 
 class Caller(Protocol):
-    """What a bound method needs of the client."""
+    """The part of the client that a bound method needs."""
 
     @property
     def options(self) -> CallOptions: ...
@@ -25,7 +25,7 @@ class ServiceMethods:
 
 
 class BoundQuery(Generic[Fields, RequestT, ReplyT]):
-    """An operation of one client. Awaiting a call of it sends the request and answers the reply."""
+    """An operation of one client. Awaiting a call sends the request and returns the reply."""
 
     __slots__ = ("_caller", "operation")
 
@@ -34,7 +34,7 @@ class BoundQuery(Generic[Fields, RequestT, ReplyT]):
         self._caller = caller
 
     async def __call__(self, *args: Fields.args, **kwargs: Fields.kwargs) -> ReplyT:
-        assert not args, "fields are given by name"
+        assert not args, "pass fields by name"
         return await self._caller.send(self.operation, kwargs)
 
     def __repr__(self) -> str:
@@ -48,12 +48,12 @@ class BoundCommand(BoundQuery[Fields, RequestT, ReplyT]):
 
     @property
     def message_id(self) -> str | None:
-        """The one that the client's copy was given, if it was."""
+        """The message id of the client's copy, if set."""
         return self._caller.options.message_id
 
 
 class Query(Generic[Fields, RequestT, ReplyT]):
-    """Declares an operation that reads as a method of its service."""
+    """Declares a read operation as a method of its service."""
 
     def __init__(self, operation: Operation[Fields, RequestT, ReplyT]) -> None:
         self.operation = operation
@@ -70,7 +70,7 @@ class Query(Generic[Fields, RequestT, ReplyT]):
 
 
 class Command(Generic[Fields, RequestT, ReplyT]):
-    """Declares an operation that writes as a method of its service."""
+    """Declares a write operation as a method of its service."""
 
     def __init__(self, operation: Operation[Fields, RequestT, ReplyT]) -> None:
         self.operation = operation
@@ -89,5 +89,5 @@ class Command(Generic[Fields, RequestT, ReplyT]):
 
 
 def body_fields(body: BaseModel) -> bytes:
-    """The JSON of a request body with what its caller set, and nothing else."""
+    """Return the JSON of a request body, with only the fields that the caller set."""
     return body.model_dump_json(exclude_unset=True, by_alias=True).encode()

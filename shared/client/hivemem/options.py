@@ -1,4 +1,4 @@
-"""How long a call may take and how often it is tried: the defaults of a client, changed per call by a bound copy."""
+"""Time limits and retries of calls: the defaults of a client, changed per call by a bound copy."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,19 +10,19 @@ DEFAULT_AGENT: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """What holds for one call."""
+    """The options of a call."""
 
     timeout_seconds: float = 15.0
-    """The deadline of the whole call, with all its tries. What a request asks to wait (`wait_ms`) comes on top."""
+    """The deadline of the whole call, with all retries. A request's own wait (`wait_ms`) is added to it."""
 
     attempt_seconds: float = 5.0
-    """How long one try waits for its answer before the same request is sent again."""
+    """How long one attempt waits for its answer before the same request is sent again."""
 
     retries: int = 100
-    """How many tries may follow the first one, within the deadline."""
+    """The maximum number of retries after the first attempt, within the deadline."""
 
     message_id: str | None = None
-    """The idempotency id of a write. A fresh one for each call unless this names one."""
+    """The idempotency key of a write. Each call gets a fresh one unless this is set."""
 
     traceparent: str | None = None
     """The W3C trace context that the call belongs to."""

@@ -1,4 +1,4 @@
-"""Many durable commands at once: a few side by side, more as one atomic batch, which costs the bus one `fsync`."""
+"""Publishes many durable commands: a few side by side, more as one atomic batch, which costs the bus one `fsync`."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple, Self, overload
 
 from nats.aio.msg import Msg
 
-from hivemem.calling import persist
 from hivemem.connection import Outgoing, jetstream_result
 from hivemem.methods import BoundCommand
 from hivemem.publishing import Body, Commands, Prepared, Receipt, prepare, publish_prepared, refusal
+from hivemem.retries import persist
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import Fields, ReplyT, RequestT
@@ -33,8 +33,8 @@ class Pipeline:
     """Publishes without waiting for each acknowledgement, with a bounded number of commands in flight.
 
     Commands that wait are sent together, in the order in which they were given. Sixteen or more are an atomic batch:
-    the bus keeps all of it or nothing. When a command fails, later ones of its route are not sent. As a context manager
-    it flushes at the end; where the block raised, it gives up what is not acknowledged yet.
+    the bus stores all of it or nothing. When a command fails, later ones of its route are not sent. As a context
+    manager it flushes at the end; if the block raised, it abandons unacknowledged commands.
     """
 
     def __init__(self, commands: Commands, max_pending: int) -> None:
@@ -57,9 +57,10 @@ class Pipeline:
         self, command: str, body: Body, /, *, route: str | None = None, message_id: str | None = None
     ) -> asyncio.Future[Receipt]: ...
     async def publish(self, command: Any, /, *args: Any, **fields: Any) -> asyncio.Future[Receipt]:
-        """Take a command, waiting while `max_pending` are in flight. Answers a future of its receipt.
+        """Queue a command, waiting while `max_pending` are in flight.
 
-        Raises `InvalidRequest` and `TooLarge` at once. What fails later is in the future, and raised by `flush`.
+        Returns a future of its receipt. Raises `InvalidRequest` and `TooLarge` at once. Later failures are set on the
+        future, and raised by `flush`.
         """
         prepared = prepare(self._commands, command, args, fields)
         await self._slots.acquire()
@@ -75,7 +76,7 @@ class Pipeline:
         self._slots.release()
         self._pending.discard(receipt)
         if not receipt.cancelled():
-            receipt.exception()  # read here, so that nobody must; `flush` raises it
+            receipt.exception()  # marked as retrieved, because `flush` raises it
 
     async def _send_waiting(self) -> None:
         """Send group by group: commands that arrive while one group is under way form the next group."""
@@ -86,7 +87,7 @@ class Pipeline:
                     await self._send_batch(group)
                 else:
                     await self._send_singly(group)
-            except Exception as error:  # a client that is closed, for one: whoever waits for a receipt hears of it
+            except Exception as error:  # a closed client, for instance: the waiting callers get the error
                 for _, receipt in group:
                     _refuse(receipt, error)
 
@@ -102,19 +103,19 @@ class Pipeline:
         return [waiting for waiting in group if not self._is_held_up(waiting)]
 
     def _is_held_up(self, waiting: _Waiting) -> bool:
-        """Refuse what comes behind a failure on its route."""
+        """Refuse commands after a failure on their route."""
         command, receipt = waiting
         failed = self._failed.get(command.route)
         if failed is not None:
             detail = (
-                f"publishing {command.what}: not sent, for an earlier command of route {command.route!r} failed: "
+                f"publishing {command.what}: not sent, because an earlier command of route {command.route!r} failed: "
                 f"{failed.detail}"
             )
             _refuse(receipt, Unavailable(detail, reason="earlier_failed"))
         return failed is not None
 
     async def _send_batch(self, group: Sequence[_Waiting]) -> None:
-        """Where the bus refuses the batch for good, its commands go one by one, so that the one at fault is found."""
+        """Send a batch. If the bus refuses it for good, send its commands one by one to find the faulty one."""
         connection, options = self._commands.connection, self._commands.options
 
         async def attempt(seconds: float) -> Msg:
@@ -136,7 +137,7 @@ class Pipeline:
             _resolve(receipt, Receipt(command.message_id, sequence, command.route))
 
     async def _send_singly(self, group: Iterable[_Waiting]) -> None:
-        """One after the other per route, the routes side by side."""
+        """Send the commands of each route one after the other, the routes side by side."""
         routes: dict[str, list[_Waiting]] = {}
         for waiting in group:
             routes.setdefault(waiting.command.route, []).append(waiting)
@@ -154,7 +155,8 @@ class Pipeline:
                 _refuse(receipt, error)
 
     async def flush(self) -> None:
-        """Wait until everything is acknowledged, or raise the first failure; after that the pipeline goes on anew."""
+        """Wait until everything is acknowledged, or raise the first failure; after that the pipeline can be used
+        again."""
         while self._pending:
             await asyncio.wait(tuple(self._pending))
         if self._failed:
@@ -182,7 +184,8 @@ class Pipeline:
 
 
 def _batch_of(group: Sequence[_Waiting]) -> list[Outgoing]:
-    """The messages of one try: each try is a batch of its own, whatever became of the one before."""
+    """Return the messages of one attempt: each attempt is a batch of its own, whatever the outcome of the previous
+    one."""
     batch = new_id()
     messages: list[Outgoing] = []
     for place, (command, _) in enumerate(group, 1):

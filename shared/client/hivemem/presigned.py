@@ -1,4 +1,4 @@
-"""Exchanging bytes with the object store itself, by URLs that a worker has signed."""
+"""Exchanges bytes directly with the object store, by URLs that a worker has signed."""
 
 import http.client
 import io
@@ -14,7 +14,7 @@ _OK: Final = 200
 
 
 class Hashing(io.RawIOBase):
-    """Reads through to a file, from where it stands, and hashes what is read."""
+    """Reads a file from its current position, and hashes the bytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -32,7 +32,7 @@ class Hashing(io.RawIOBase):
 
 
 def put(url: str, file: BinaryIO, size: int) -> str:
-    """Send a file, and answer the sha256 of what was sent. It blocks: for a thread. Raises `Unavailable`."""
+    """Send a file, and return the sha256 of the sent bytes. It blocks, so call it in a thread. Raises `Unavailable`."""
     body = Hashing(file)
     response, data = _exchange("PUT", url, body, {"Content-Length": str(size)})
     if response != _OK:

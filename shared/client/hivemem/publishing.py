@@ -1,4 +1,4 @@
-"""Durable commands: the write is kept by the bus first and carried out by a worker later, in order per route."""
+"""Durable commands: the bus stores the write first, and a worker carries it out later, in order per route."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ import pydantic
 from nats.aio.msg import Msg
 from pydantic import BaseModel
 
-from hivemem.calling import ask
 from hivemem.connection import Connection, JetStreamError, jetstream_result
 from hivemem.methods import BoundCommand, body_fields
 from hivemem.options import CallOptions
+from hivemem.retries import ask
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, InvalidRequest, Overloaded, TooLarge, Unavailable
 from hivemem_contracts.identifiers import derived_id, new_id
@@ -24,7 +24,7 @@ from hivemem_contracts.subjects import command_subject
 
 RETRY_AFTER_MS: Final = 1_000
 _FULL: Final = {10023, 10028, 10047, 10077}
-"""JetStream: insufficient resources, memory or storage exceeded, the stream's own limits reached."""
+"""The JetStream errors for insufficient resources, exceeded memory or storage, and the stream's own limits."""
 _MESSAGE_TOO_LARGE: Final = 10054
 
 Body = Mapping[str, Any] | RequestBody
@@ -32,18 +32,19 @@ Body = Mapping[str, Any] | RequestBody
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The bus has the command on disk. What becomes of it shows on the feed, its `cause` the message id, or in DEAD."""
+    """The receipt of a command that the bus has on disk. Its outcome is on the feed, with the message id as `cause`, or
+    in DEAD."""
 
     message_id: str
     sequence: int
-    """Its place in the stream of commands. A repetition has a place of its own, and the worker does it once."""
+    """Its position in the stream of commands. A repetition has another position, and the worker applies it once."""
     route: str
-    """What it is ordered by: for `sessions.create` without an id, the id that the session will have."""
+    """The route that orders it: for `sessions.create` without an id, the id that the session will have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A command, ready to be sent as often as it takes."""
+    """A command, ready to be sent any number of times."""
 
     what: str
     subject: str
@@ -57,7 +58,7 @@ class Prepared:
 
 
 def find_operation(name: str) -> AnyOperation:
-    """The operation of a full name such as `sessions.append`, or `InvalidRequest`."""
+    """Return the operation of a full name such as `sessions.append`, or raise `InvalidRequest`."""
     service, _, operation = name.partition(".")
     for contract in SERVICES:
         if contract.name == service and (found := contract.get(operation)) is not None:
@@ -66,7 +67,7 @@ def find_operation(name: str) -> AnyOperation:
 
 
 def build_body(operation: AnyOperation, body: Body) -> BaseModel:
-    """The validated body, or `InvalidRequest` naming the field, as the worker would answer."""
+    """Return the validated body, or raise `InvalidRequest` with the field, as the worker would."""
     wanted: type[BaseModel] = operation.request
     if isinstance(body, RequestBody):
         if not isinstance(body, wanted):
@@ -80,7 +81,7 @@ def build_body(operation: AnyOperation, body: Body) -> BaseModel:
 
 
 def encode_body(body: BaseModel) -> bytes:
-    """The JSON of a body, or `TooLarge`."""
+    """Return the JSON of a body, or raise `TooLarge`."""
     payload = body_fields(body)
     if len(payload) > MESSAGE_BYTES:
         raise TooLarge(
@@ -100,7 +101,7 @@ def write_headers(header: str, message_id: str | None, options: CallOptions) -> 
 
 
 class Commands(Protocol):
-    """What publishing needs of the client."""
+    """The part of the client that publishing needs."""
 
     @property
     def tenant(self) -> str: ...
@@ -125,14 +126,14 @@ def prepare(
     if not operation.durable:
         raise InvalidRequest(f"operation: {operation.full_name} can only be requested", field="operation")
     options = commands.options
-    # Not `Nats-Msg-Id`: by that the server itself would drop a command of another operation, or another agent.
+    # Not `Nats-Msg-Id`: the server would drop a command of another operation or agent with the same id.
     headers = write_headers(COMMAND_ID, message_id or options.message_id, options)
     model = build_body(operation, body)
     named = getattr(model, operation.route) if operation.route else None
     if route is not None and named is not None and route != named:
         raise InvalidRequest(f"route: the body says {named!r}, the caller says {route!r}", field=operation.route)
-    # Without a route there is no order to keep, and a route of its own lets any partition take it. The same command
-    # again gets the same one: it is the id of what a worker creates.
+    # Without a route there is no order to keep, and a derived route lets any partition take it. It is the
+    # same for a repeated command: the id of the object that the worker creates.
     message_id = headers[COMMAND_ID]
     created = derived_id(operation.full_name, commands.agent, message_id) if operation.route else message_id
     route = named or route or created
@@ -146,7 +147,7 @@ def prepare(
 
 
 async def publish_prepared(connection: Connection, command: Prepared, options: CallOptions) -> Receipt:
-    """Publish until the stream acknowledges. The same id goes with every try, so the worker does it once."""
+    """Publish until the stream acknowledges. Every attempt has the same id, so the worker applies the command once."""
     message = await ask(
         connection, command.subject, command.payload, command.headers, options, f"publishing {command.what}", refusal
     )
@@ -168,7 +169,7 @@ def _translated(error: JetStreamError) -> HiveError:
         return TooLarge(f"body: {error.description}", field="body")
     if error.err_code in _FULL:
         return Overloaded(
-            f"{INGEST} takes no more for now: {error.description}",
+            f"{INGEST} accepts no more for now: {error.description}",
             err_code=error.err_code,
             retry_after_ms=RETRY_AFTER_MS,
         )

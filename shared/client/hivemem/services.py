@@ -1,4 +1,4 @@
-"""The services of the fleet. Each line is an operation; its fields, reply and errors stand in the registry."""
+"""The operations of each service as typed methods, generated from the contracts by `make docs`."""
 
 from hivemem.methods import Command, Query, ServiceMethods
 from hivemem_contracts.artifacts import operations as artifacts
@@ -55,7 +55,7 @@ class Memory(ServiceMethods):
     import_ = Command(memory.IMPORT)
 
 
-class Artifacts(ServiceMethods):
+class ArtifactsOperations(ServiceMethods):
     """Artifacts: files of a session, versioned, of any size."""
 
     save = Command(artifacts.SAVE)
@@ -72,7 +72,7 @@ class Artifacts(ServiceMethods):
     gc = Command(artifacts.GC)
 
 
-class Vectors(ServiceMethods):
+class VectorsOperations(ServiceMethods):
     """Vectors: memories found by meaning, and an index of one's own."""
 
     recall = Query(vectors.RECALL)

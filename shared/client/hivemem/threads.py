@@ -1,4 +1,4 @@
-"""Calls that block, in threads."""
+"""Runs blocking calls in threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,8 +10,8 @@ ResultT = TypeVar("ResultT")
 
 
 async def to_the_end(call: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ResultT:
-    """What the call returns or raises. A caller that is cancelled still waits for its end: nobody closes a file, or
-    reads on in it, while a thread is at work on it."""
+    """Run a blocking call in a thread. A cancelled caller still waits for its end, so that nobody closes or reads a
+    file while a thread uses it."""
     running = asyncio.get_running_loop().run_in_executor(None, partial(call, *args, **kwargs))
     try:
         return await asyncio.shield(running)

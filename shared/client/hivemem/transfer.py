@@ -1,7 +1,7 @@
-"""Memories as lines of JSON: of any number, in the memory of one page.
+"""Memories as JSON lines: any number of them, in the memory of one page.
 
-The first line is a header, `{"hivemem": "memory", "schema": 1, "prefix": …, "as_of": …}`; each other one is a memory as
-`memory.import` takes it.
+The first line is a header, `{"hivemem": "memory", "schema": 1, "prefix": …, "as_of": …}`; each further line is a memory
+as `memory.import` accepts it.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a transfer has come."""
+    """The progress of a transfer."""
 
     memories: int
     bytes: int
     fraction: float | None
-    """Of the whole, from 0 to 1; None where nobody knows how much there is."""
+    """The finished share, from 0 to 1; None if the total is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export wrote."""
+    """The result of an export."""
 
     prefix: str
     as_of: datetime
@@ -46,7 +46,7 @@ class Exported:
 
 
 async def export_lines(hive: "Hive", prefix: str, as_of: datetime | None) -> AsyncIterator[str]:
-    """The header and then a line for each memory, all as of one moment; without line ends."""
+    """Yield the header and then a line for each memory, all as of one moment, without line ends."""
     cursor: str | None = None
     while True:
         page = await hive.memory.export(prefix=prefix, as_of=as_of, limit=LIST_MAXIMUM, cursor=cursor)
@@ -94,7 +94,7 @@ async def export_to(
 
 @asynccontextmanager
 async def _written(target: FilePath | IO[bytes]) -> AsyncGenerator[IO[bytes], None]:
-    """A file to write to. One that is named takes its name when it is whole, so that no half is taken for a whole."""
+    """Open a file to write to. A path gets the file only when it is complete, so that nobody reads a partial one."""
     if not isinstance(target, str | os.PathLike):
         yield target
         return

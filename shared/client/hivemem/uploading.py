@@ -1,4 +1,4 @@
-"""Sending a file: small ones whole, larger ones in chunks, with several on their way, from wherever it got stuck."""
+"""Uploads a file: small ones in one request, larger ones in chunks, several at a time, with resumption."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from hivemem.calling import error_in
 from hivemem.connection import NoAnswer
-from hivemem.sources import Source
+from hivemem.retries import error_in
+from hivemem.upload_sources import Source
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, DURABLE_CHUNKS_HEADER
 from hivemem_contracts.artifacts.models import Artifact, Upload
 from hivemem_contracts.artifacts.operations import BEGIN, COMMIT, RESUME
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from hivemem.hive import Hive
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes are done, and how many there are, where that is known."""
+"""Called with the number of finished bytes, and the total if known."""
 
 CORRUPTED_TRIES: Final = 5
 COMMIT_SECONDS: Final = 600.0
-"""A store may take its time to put a large file together; a worker that is asked twice does it once."""
+"""A store may take long to assemble a large file; a worker that is asked twice does it once."""
 
 _WAIT_SECONDS: Final = 0.2
 
 
 class Stuck(Exception):
-    """Nobody takes the chunks there any more, or expects another one: the upload has to be resumed."""
+    """The worker is gone, or expects another chunk: the upload must be resumed."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -40,7 +40,7 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is said of a file when it is sent."""
+    """The metadata of a file to upload."""
 
     session_id: str
     name: str
@@ -55,7 +55,7 @@ class File:
 
 
 class Uploading:
-    """One upload in chunks. As long as something gets through now and then, it goes on for as long as it takes."""
+    """One upload in chunks. It continues as long as some bytes get through from time to time."""
 
     def __init__(self, hive: "Hive", file: File, source: Source, progress: Progress | None) -> None:
         self._hive = hive
@@ -64,7 +64,7 @@ class Uploading:
         self._progress = progress
         self._hash = sha256()
         self._hashed: int = 0
-        """How many chunks of the file are in the hash."""
+        """The number of chunks in the hash."""
         self._size = 0
         self._done = 0
         self._advanced = asyncio.get_running_loop().time()
@@ -96,18 +96,18 @@ class Uploading:
         try:
             artifact = await patient.send(COMMIT, fields)
         except InvalidRequest as error:
-            if "expected" in error.context:  # some of it is not there
+            if "expected" in error.context:  # some chunks are missing
                 raise Stuck(error) from error
             raise
-        self._done = -1  # the last word says how many there were, also where that was not known before
+        self._done = -1  # the last call reports the total, even if it was unknown before
         self._advance(artifact.size, artifact.size)
         return artifact
 
     async def _send(self, upload: Upload) -> None:
-        """All chunks from the first one that is not there, a few at a time.
+        """Send all chunks from the first missing one, a few at a time.
 
-        One that gets stuck ends the others, but what is being read or hashed goes on to its end. Cut off there, an
-        iterator would have come to its end too early, and a thread would still be at work beside the next one.
+        A failed chunk cancels the others, but reading and hashing continue to their end. Cancelled there, an iterator
+        would end too early, and a thread would still run beside the next one.
         """
         await self._hash_through(upload.next_chunk, upload.chunk_bytes)
         window = asyncio.Semaphore(ARTIFACT_CHUNK_WINDOW)
@@ -140,7 +140,7 @@ class Uploading:
             raise stuck[0]
 
     async def _hash_through(self, next_chunk: int, chunk_bytes: int) -> None:
-        """What is there already, from an earlier try of another process, has to be in the hash too."""
+        """Hash the chunks that an earlier process has uploaded, too."""
         for index in range(self._hashed, next_chunk):
             await self._read(index, chunk_bytes)
 
@@ -184,7 +184,7 @@ class Uploading:
             await self._wait(error)
 
     async def _wait(self, why: HiveError) -> None:
-        """Until it is worth another try. Raises `why` once nothing has got through for too long."""
+        """Wait before the next attempt. Raises `why` if nothing has got through for too long."""
         loop = asyncio.get_running_loop()
         left = self._advanced + self._hive.options.timeout_seconds - loop.time()
         if left <= 0:
@@ -204,4 +204,4 @@ class Uploading:
 
 
 def _gone(reason: str) -> Unavailable:
-    return Unavailable(f"artifacts: no worker takes the chunks ({reason})", reason=reason, retry_after_ms=200)
+    return Unavailable(f"artifacts: no worker accepts the chunks ({reason})", reason=reason, retry_after_ms=200)

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from hivemem.hive import Hive
 
 PART_SECONDS: Final = 60.0
-"""What a part may take: a worker looks for about a second, and then repairs what it found."""
+"""The time limit of a part: a worker compares for about a second, and then repairs the differences."""
 
 
-class Vectors(services.Vectors):
+class Vectors(services.VectorsOperations):
     """Vectors: memories found by meaning, and an index of one's own."""
 
     def __init__(self, hive: "Hive") -> None:
@@ -22,9 +22,9 @@ class Vectors(services.Vectors):
         self._hive = hive
 
     async def sweep_all(self, *, dry_run: bool = False) -> AsyncIterator[SweepPage]:
-        """Compare all memories of the tenant with the index, and repair what differs: each part as it is done.
+        """Compare all memories of the tenant with the index, and repair the differences; yields each finished part.
 
-        `async for part in hive.vectors.sweep_all():` may be left at any time; what was repaired stays so.
+        You may leave `async for part in hive.vectors.sweep_all():` at any time; finished repairs stay.
         """
         options = self._hive.options
         hive = self._hive.with_options(

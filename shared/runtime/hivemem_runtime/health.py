@@ -53,7 +53,7 @@ class HealthServer:
                 )
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # a caller that is slow or gone is no fault of ours
+            return  # the caller is slow or gone
         finally:
             writer.close()
 

@@ -8,7 +8,7 @@ import structlog
 
 
 def configure(level: str = "info", form: Literal["json", "console"] = "json") -> None:
-    """To standard error, so that standard output stays free for what a command answers."""
+    """Log to standard error, so that standard output has a command's answer alone."""
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 YOUNG_OBJECTS: Final = 20_000
-"""Python looks for cycles each time that so many objects were made and not yet let go. Its own 700 are the objects of a
-few requests under way, and looking was a tenth of what a busy worker does."""
+"""Python collects cycles when this many new objects are alive. Its default of 700 is a few requests under way, and
+collecting took a tenth of a busy worker's time."""
 
 ResultT = TypeVar("ResultT")
 

@@ -7,9 +7,12 @@ from typing import Final
 
 import structlog
 
+from hivemem_runtime.backoff import Backoff
+
 log = structlog.get_logger("hivemem.loops")
 
-BACKOFF_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+FIRST_BACKOFF_SECONDS: Final = 0.1
+LONGEST_BACKOFF_SECONDS: Final = 5.0
 RECENT_SECONDS: Final = 10.0
 """A failure counts as trouble until the loop has run this long again."""
 
@@ -56,7 +59,7 @@ class Loop:
         return None
 
     async def _keep_running(self) -> None:
-        attempt = 0
+        backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         try:
             while not self.stopping.is_set():
                 began = time.monotonic()
@@ -64,8 +67,9 @@ class Loop:
                 if self.stopping.is_set():
                     return
                 self._failed_at = time.monotonic()
-                attempt = 0 if self._failed_at - began > RECENT_SECONDS else attempt + 1
-                await asyncio.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)])
+                if self._failed_at - began > RECENT_SECONDS:
+                    backoff.succeeded()
+                await asyncio.sleep(backoff.failed())
         finally:
             if not self.stopping.is_set():
                 log.error("loop ended", loop=self.name)

@@ -57,7 +57,7 @@ class Lines:
 
     @property
     def complete(self) -> bool:
-        """Whether it holds as many as were asked for, or as there was room for."""
+        """Return whether the answer has as many items as the caller wants, or no more room."""
         return self._full or len(self.items) >= self._limit
 
     def add(self, item: Any) -> bool:

@@ -20,12 +20,12 @@ WRITE_ERROR: Final = "write error"
 """Of a stream that met a full disk: the server stores nothing in it any more before it is restarted."""
 
 
-class Page(NamedTuple):
+class MonitorPage(NamedTuple):
     status: int
     body: dict[str, Any]
 
 
-async def get(url: str, path: str) -> Page:
+async def get(url: str, path: str) -> MonitorPage:
     """Return one page of JSON. Raises `OSError` where the server answers no such page."""
     parts = urlsplit(url)
     try:
@@ -37,7 +37,7 @@ async def get(url: str, path: str) -> Page:
             finally:
                 writer.close()
         found = orjson.loads(body)
-        return Page(int(head.split(b" ", 2)[1]), found if isinstance(found, dict) else {})
+        return MonitorPage(int(head.split(b" ", 2)[1]), found if isinstance(found, dict) else {})
     except (TimeoutError, ValueError, IndexError, EOFError) as error:
         raise OSError(f"{url}{path} answers no JSON: {error!r}") from error
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, NamedTuple
 
 import orjson
 from pydantic import BaseModel
@@ -17,7 +17,8 @@ from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Outcome, RequestId, Write
+from hivemem_runtime.ledger.port import Decide, Decision, Heads, Ledger, Outcome, Reads, RequestId, Write
+from hivemem_runtime.policy import Policy
 
 DIGEST_BYTES: Final = 8
 """Enough to tell two commands of one agent apart, and not more than each row has to pay for."""
@@ -25,7 +26,7 @@ DIGEST_BYTES: Final = 8
 
 @dataclass(slots=True)
 class Call:
-    """One request or durable command: who asks, for what, under which id."""
+    """One request or durable command: its sender, operation, message id and body."""
 
     sender: Sender
     operation: AnyOperation
@@ -35,7 +36,9 @@ class Call:
     published_at: int | None = None
     """When the bus stored a durable command, in microseconds since 1970; None for a request."""
     digest: bytes | None = None
-    """Of the body of a write, once that is decoded."""
+    """The digest of a write's body, once that is decoded."""
+    body: BaseModel | bytes = b""
+    """The validated body. Before that, and where the body is invalid, the bytes as they came."""
 
     @property
     def request_name(self) -> str:
@@ -47,9 +50,44 @@ class Call:
         """The message id in its scope, with the digest of the body."""
         return RequestId(self.request_name, self.digest)
 
+    def write(self, entity: AnyEntity, id: str, decide: Decide, reads: Reads = ()) -> Write:
+        """Return the write that is all of this call. It takes the call's message id: the same call again does nothing
+        and hears the first outcome."""
+        return self.step(entity, id, decide, reads, request_id=self.request_id)
+
+    def step(
+        self,
+        entity: AnyEntity,
+        id: str,
+        decide: Decide,
+        reads: Reads = (),
+        *,
+        request_id: RequestId | None = None,
+        once: str | None = None,
+        answered_by: str | None = None,
+        part_of: RequestId | None = None,
+    ) -> Write:
+        """Return one of several writes of this call. It is repeated with the call, unless it has an identity of its own
+        (see `Write`)."""
+        sender = self.sender
+        return Write(
+            sender.tenant,
+            sender.agent,
+            entity,
+            id,
+            decide,
+            request_id,
+            once,
+            self.message_id,
+            self.traceparent,
+            reads,
+            answered_by,
+            part_of,
+        )
+
     def note(self, entity: AnyEntity, id: str) -> Write:
-        """A write that does nothing but take the message id, for an operation without one commit that could."""
-        return Write(self.sender.tenant, self.sender.agent, entity, id, lambda heads, now: [], self.request_id)
+        """Return a write that only takes the message id, for an operation without one commit that could."""
+        return self.write(entity, id, lambda heads, now: ())
 
 
 class _Unused(Exception):
@@ -64,25 +102,21 @@ async def require_unused(ledger: Ledger, call: Call, entity: AnyEntity, id: str)
         raise _Unused
 
     with suppress(_Unused):
-        await ledger.commit(Write(call.sender.tenant, call.sender.agent, entity, id, decide, call.request_id))
+        await ledger.commit(call.write(entity, id, decide))
 
 
 Plan = Callable[[Call, RequestT], Write]
 """The single commit that an operation is. Synchronous, so that commands can be queued in order without waiting."""
 
 Answer = Callable[[Call, RequestT, Outcome], Awaitable[ReplyT] | ReplyT]
-"""What is answered after the commit; awaited only where the answer has to be read from somewhere."""
+"""Makes the answer after the commit; awaited only if the answer has to be read from somewhere."""
 
 Handle = Callable[[Call, RequestT], Awaitable[ReplyT | bytes]]
 """All that an operation does. `bytes` are the JSON of the reply: what is read as often as a memory, or a thousand at a
 time, is written several times as fast without a model in between."""
 
-
-Refused = Callable[[Call, BaseModel | bytes, HiveError], Awaitable[None]]
-"""What is done about a refused write, given its body, or the bytes of what is none."""
-
-Answered = Callable[[Call, RequestT, ReplyT | bytes], Awaitable[None]]
-"""What is done about an answer, a model or its JSON, before it is sent."""
+Refused = Callable[[Call, HiveError], Awaitable[None]]
+"""Called for a refused write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +137,23 @@ def body_digest(body: RequestBody) -> bytes:
     return blake2b(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES).digest()
 
 
-class Service:
-    """Binds each operation of a contract to what the worker does for it, and runs it."""
+class Begun(NamedTuple):
+    """A call that is a single commit, under way."""
 
-    def __init__(self, contract: ServiceContract, ledger: Ledger) -> None:
+    write: Write
+    commit: Future[Outcome]
+
+
+class Service:
+    """Binds the operations of a contract to functions of the worker, and runs them."""
+
+    def __init__(self, contract: ServiceContract, ledger: Ledger, policy: Policy | None = None) -> None:
         self.contract = contract
         self.ledger = ledger
+        self.policy = policy or Policy()
         self._commands: dict[str, Command[Any, Any]] = {}
         self._handlers: dict[str, Handle[Any, Any]] = {}
         self._refused: Refused | None = None
-        self._answered: dict[str, Answered[Any, Any]] = {}
 
     def command(
         self,
@@ -130,16 +171,13 @@ class Service:
         self._handlers[operation.name] = handle
 
     def on_refused(self, hook: Refused) -> None:
-        """Await `hook` before the refusal of a write is answered, or its dead letter is stored; not for what may pass.
+        """Await `hook` before the refusal of a write is answered, or its dead letter is stored, unless the refusal is
+        retryable.
 
         Where the hook fails, its own error is what the caller hears, and a command is tried again.
         """
         assert self._refused is None, "one is enough"
         self._refused = hook
-
-    def on_answered(self, operation: Operation[Fields, RequestT, ReplyT], hook: Answered[RequestT, ReplyT]) -> None:
-        """Await `hook` before an answer of this operation is sent, or a command that would have it is settled."""
-        self._answered[operation.name] = hook
 
     def _bind(self, operation: AnyOperation) -> None:
         if self.contract.get(operation.name) is not operation:
@@ -148,69 +186,59 @@ class Service:
             raise ValueError(f"{operation!r} is bound twice")
 
     def unbound(self) -> list[AnyOperation]:
-        """Operations of the contract that nothing serves; a worker refuses to start with any."""
+        """Return operations of the contract that nothing serves; a worker refuses to start with any."""
         return [op for op in self.contract if op.name not in self._commands and op.name not in self._handlers]
 
-    def decode(self, call: Call, data: bytes) -> BaseModel:
-        """The validated body; a durable command's route and its body must name the same thing. From here on the call
-        knows the digest of its body."""
+    def begin(self, call: Call, data: bytes) -> Begun | None:
+        """Begin a call: decode its body, ask the policy, and commit it if it is a single commit; `answer` follows that.
+
+        Return None for a call that takes more steps, which `run` carries out. Raises a `HiveError` for a refusal.
+        """
+        call.body = data
+        body = call.body = self._decode(call, data)
+        self.policy.permit(call)
+        command = self._commands.get(call.operation.name)
+        if command is None:
+            return None
+        write = command.plan(call, body)
+        return Begun(write, self.ledger.commit(write))
+
+    def answer(self, call: Call, outcome: Outcome) -> Awaitable[BaseModel] | BaseModel:
+        """Return the answer of a call that was a single commit."""
+        answer: Awaitable[BaseModel] | BaseModel = self._commands[call.operation.name].answer(call, call.body, outcome)
+        return answer
+
+    def run(self, call: Call) -> Awaitable[BaseModel | bytes]:
+        """Carry out a call of several steps. Raises a `HiveError` for a refusal."""
+        return self._handlers[call.operation.name](call, call.body)
+
+    def looks_at_refusal(self, call: Call, error: HiveError) -> bool:
+        """Return whether `refused` has to be awaited before anybody hears of this error."""
+        return self._refused is not None and call.operation.writes and not error.retryable
+
+    async def refused(self, call: Call, error: HiveError) -> None:
+        """Have a refusal looked at by the hook."""
+        if self._refused is not None:
+            await self._refused(call, error)
+
+    def _decode(self, call: Call, data: bytes) -> RequestBody:
+        """Return the validated body. From here on the call knows the digest of its body."""
         if len(call.message_id) > ID_CHARACTERS:
             raise InvalidRequest(f"{MESSAGE_ID}: over {ID_CHARACTERS} characters", field=MESSAGE_ID)
-        body = self._routed(call, decode_body(call.operation.request, data))
+        body = _routed(call, decode_body(call.operation.request, data))
         if call.operation.writes:
             call.digest = body_digest(body)
         return body
 
-    def _routed(self, call: Call, body: RequestBody) -> RequestBody:
-        field = call.operation.route
-        if call.route is None or field is None:
-            return body
-        named = getattr(body, field)
-        if named is None:
-            return body.model_copy(update={field: call.route})
-        if named != call.route:
-            raise InvalidRequest(
-                f"{field}: the body says {named!r}, the subject's route says {call.route!r}", field=field
-            )
+
+def _routed(call: Call, body: RequestBody) -> RequestBody:
+    """Return the body with the route of a durable command filled in. Raises `InvalidRequest` where the two disagree."""
+    field = call.operation.route
+    if call.route is None or field is None:
         return body
-
-    def plan(self, call: Call, body: BaseModel) -> Write | None:
-        """The write of an operation that is a single commit; None for one that takes more steps."""
-        command = self._commands.get(call.operation.name)
-        return command.plan(call, body) if command else None
-
-    async def run(self, call: Call, body: BaseModel) -> BaseModel | bytes:
-        """Do what was asked and answer it. Raises a `HiveError` for what was refused."""
-        command = self._commands.get(call.operation.name)
-        if command is None:
-            handled = self._handlers[call.operation.name](call, body)
-            return await (self._looked_at(call, body, handled) if self.looks_at_answers(call.operation) else handled)
-        return await self.finish(call, body, self.ledger.commit(command.plan(call, body)))
-
-    async def finish(self, call: Call, body: BaseModel, outcome: Future[Outcome]) -> BaseModel | bytes:
-        """The answer of an operation that had a plan, once that is committed."""
-        answer = self.answer(call, body, await outcome)
-        return answer if isinstance(answer, BaseModel) else await answer
-
-    def answer(self, call: Call, body: BaseModel, outcome: Outcome) -> Awaitable[BaseModel | bytes] | BaseModel:
-        """The answer of an operation that had a plan."""
-        answer: Awaitable[BaseModel] | BaseModel = self._commands[call.operation.name].answer(call, body, outcome)
-        return self._looked_at(call, body, answer) if self.looks_at_answers(call.operation) else answer
-
-    def looks_at_answers(self, operation: AnyOperation) -> bool:
-        return operation.name in self._answered
-
-    async def _looked_at(
-        self, call: Call, body: BaseModel, answer: Awaitable[BaseModel | bytes] | BaseModel
-    ) -> BaseModel | bytes:
-        reply = answer if isinstance(answer, BaseModel) else await answer
-        await self._answered[call.operation.name](call, body, reply)
-        return reply
-
-    def looks_at_refusal(self, call: Call, error: HiveError) -> bool:
-        return self._refused is not None and call.operation.writes and not error.retryable
-
-    async def refused(self, call: Call, body: BaseModel | bytes, error: HiveError) -> None:
-        """To be awaited before a refusal that `looks_at_refusal` is told to anybody."""
-        if self._refused is not None:
-            await self._refused(call, body, error)
+    named = getattr(body, field)
+    if named is None:
+        return body.model_copy(update={field: call.route})
+    if named != call.route:
+        raise InvalidRequest(f"{field}: the body says {named!r}, the subject's route says {call.route!r}", field=field)
+    return body

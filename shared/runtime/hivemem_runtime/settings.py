@@ -2,8 +2,9 @@
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -14,12 +15,18 @@ from pydantic_settings import SettingsError as UnreadableSetting
 
 from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_runtime.bus.streams import StreamSettings
+from hivemem_runtime.policy import Policy
+from hivemem_runtime.setting_names import OF_COMPOSE, OF_WORKERS
 
 CONFIG_VARIABLE = "HIVEMEM_CONFIG"
 PREFIX = "HIVEMEM_"
+OF_CLIENTS: Final = ("url", "tenant", "agent")
+"""What the `hivemem` command reads under the same prefix."""
+OF_TESTS: Final = (f"{PREFIX}TEST_", f"{PREFIX}BENCH_")
+"""How the variables of the tests and the benchmarks begin."""
 
 _OF_OTHERS: Final = ContextVar("settings of other workers", default=frozenset[str]())
-"""While settings are loaded: what the file may hold for workers that share it."""
+"""While settings are loaded: the names in the file that are settings of other workers."""
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 
@@ -69,6 +76,10 @@ class WorkerSettings(BaseSettings):
     )
     streams: StreamSettings = StreamSettings()
 
+    def policy(self) -> Policy:
+        """Return the policy of the worker's service."""
+        return Policy(own_inboxes=self.own_inboxes)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -94,13 +105,14 @@ SettingsT = TypeVar("SettingsT", bound=WorkerSettings)
 
 
 def load(kind: type[SettingsT], beside: Sequence[type[WorkerSettings]] = (), **given: Any) -> SettingsT:
-    """Read and check the settings, or raise `SettingsError` naming the first wrong one. Workers of the kinds `beside`
-    read the same file, which may hold what is theirs."""
+    """Read and check the settings, or raise `SettingsError` naming the first wrong one.
+
+    The environment and the file may hold settings of the other workers of Hivemem, and of the kinds `beside`."""
     file = os.environ.get(CONFIG_VARIABLE)
     if file and not Path(file).is_file():
         raise SettingsError(f"{CONFIG_VARIABLE}={file}: there is no such file")
-    _refuse_unknown(kind)
-    of_others = {name for other in beside for name in other.model_fields} - kind.model_fields.keys()
+    _refuse_unknown((kind, *beside))
+    of_others = {*OF_WORKERS, *(name for other in beside for name in other.model_fields)} - kind.model_fields.keys()
     token = _OF_OTHERS.set(frozenset(of_others))
     try:
         return kind(**given)
@@ -120,10 +132,23 @@ def load(kind: type[SettingsT], beside: Sequence[type[WorkerSettings]] = (), **g
         _OF_OTHERS.reset(token)
 
 
-def _refuse_unknown(kind: type[WorkerSettings]) -> None:
-    """A misspelt variable would otherwise change nothing and say nothing. Clients share the prefix for theirs."""
-    known = {PREFIX + name.upper() for name in kind.model_fields} | {CONFIG_VARIABLE}
+def _refuse_unknown(kinds: Sequence[type[WorkerSettings]]) -> None:
+    """Raise `SettingsError` for a variable that nobody reads: a misspelt one would otherwise change nothing in silence.
+
+    Workers, clients and the compose file may share one environment, so the names of all of them are known here."""
+    shared = {CONFIG_VARIABLE, *(PREFIX + name.upper() for name in (*OF_WORKERS, *OF_CLIENTS, *OF_COMPOSE))}
+    known = shared.union(*(_variables(kind, PREFIX) for kind in kinds))
     for variable in sorted(os.environ):
-        top = variable.partition("__")[0]
-        if variable.startswith(f"{PREFIX}STREAMS") and top not in known:
-            raise SettingsError(f"{variable}: there is no such setting")
+        name = variable.upper()
+        if name.startswith(PREFIX) and not name.startswith(OF_TESTS) and name not in known:
+            (nearest,) = get_close_matches(name, sorted(known), n=1, cutoff=0.0)
+            raise SettingsError(f"{variable}: there is no such setting; the nearest name is {nearest}")
+
+
+def _variables(kind: type[pydantic.BaseModel], prefix: str) -> Iterator[str]:
+    """Yield the variables that set the fields of `kind`, and the fields of the models in them."""
+    for name, field in kind.model_fields.items():
+        variable = prefix + name.upper()
+        yield variable
+        if isinstance(field.annotation, type) and issubclass(field.annotation, pydantic.BaseModel):
+            yield from _variables(field.annotation, f"{variable}__")

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import nats.errors
 import structlog
@@ -15,20 +15,23 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime import logs, loop
+from hivemem_runtime.background import Background
+from hivemem_runtime.backoff import Backoff
 from hivemem_runtime.bus import connection
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.clock import now
-from hivemem_runtime.bus.commands import Commands
+from hivemem_runtime.bus.commands.execution import Commands
+from hivemem_runtime.bus.commands.partitions import Partitions
+from hivemem_runtime.bus.commands.stray_commands import StrayCommands
 from hivemem_runtime.bus.connection import ServerTooOld
-from hivemem_runtime.bus.dead import DeadLetters
+from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.delivery import ignored
+from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.bus.jetstream import JetStreamRefused
-from hivemem_runtime.bus.partitions import Partitions
-from hivemem_runtime.bus.reacting import Reaction
-from hivemem_runtime.bus.reactions import Reactions
-from hivemem_runtime.bus.requests import Requests
-from hivemem_runtime.bus.stray_commands import StrayCommands
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.reactions.runner import Reaction
+from hivemem_runtime.bus.requests.intake import Requests
 from hivemem_runtime.bus.streams import StreamConflict, declare
+from hivemem_runtime.clock import elapsed_seconds
+from hivemem_runtime.distribution import version_of
 from hivemem_runtime.health import HealthServer
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.ledger.refusals import BrokenStore, DataTooNew, UnfitServer
@@ -44,15 +47,10 @@ PROBE_SECONDS: Final = 2.0
 OVERDUE_SHARE: Final = 0.9
 WATCH_SECONDS: Final = 2.0
 """Between two looks at the store, whoever asks for health."""
-START_RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class Background(Protocol):
-    """Something that a worker does on its own, while its ledger is open, on the worker's connection."""
-
-    async def start(self, client: Client) -> None: ...
-
-    async def stop(self) -> None: ...
+FIRST_START_RETRY_SECONDS: Final = 0.2
+LONGEST_START_RETRY_SECONDS: Final = 5.0
+NOT_OTHERS: Final = 0o077
+"""The umask of every program that keeps data: its owner alone may read its files and enter its folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +62,13 @@ class Parts:
     announcer: Announcer
     """Of the ledger; here because some operations need it too."""
     reactions: Sequence[Reaction] = field(default=())
-    background: "Sequence[Background]" = field(default=())
+    background: Sequence[Background] = field(default=())
+    """A worker is not ready while one of them is in trouble."""
     leaving: "Sequence[Callable[[], None]]" = field(default=())
-    """Called first of all when the worker stops: whoever keeps requests waiting lets them go, so that they need not be
-    waited for."""
-    loops: Sequence[Loop] = field(default=())
-    """Of the background parts: a worker is not ready while one of them is in trouble."""
+    """Called first when the worker stops, by parts that keep requests waiting: they release them now."""
     closing: "Sequence[Callable[[], Awaitable[None]]]" = field(default=())
-    """Awaited last of all when the worker is stopped, and not when a start has failed, which may be tried again: lets
-    go of what was made before it and is made only once."""
-    version: str = "0.1.0"
+    """Awaited last when the worker is stopped, but not after a failed start, which may be retried: they close what is
+    opened only once."""
 
 
 class Worker:
@@ -164,11 +159,10 @@ class Worker:
         requests = Requests(
             client,
             self._parts.service,
-            version=self._parts.version,
+            version=version_of(self.name),
             health=self._health,
             under_way=self._settings.requests_under_way,
             bytes_under_way=self._settings.request_bytes_under_way,
-            own_inboxes=self._settings.own_inboxes,
         )
         await requests.start()
         self._stops.append(("requests", requests.stop))
@@ -197,7 +191,7 @@ class Worker:
         log.info("worker stopped", service=self.name)
 
     def _health(self) -> dict[str, Any]:
-        """What is known without asking anybody; stands in `$SRV.STATS` too. Ready means that no part has trouble."""
+        """Return the health that is known without I/O, for `$SRV.STATS` too. Ready means that no part has trouble."""
         wrong = self._trouble_of_connection()
         parts = {name: _asked(probe) for name, probe in self._probes.items()}
         troubles = [f"{name}: {part['trouble']}" for name, part in parts.items() if part.get("trouble")]
@@ -208,7 +202,8 @@ class Worker:
         store = self._trouble_of_store()
         if store is not None:
             troubles.append(f"store: {store}")
-        troubles += [f"background: {loop.trouble}" for loop in (*self._parts.loops, self._watch) if loop.trouble]
+        background = [self._watch.trouble, *[part.trouble for part in self._parts.background]]
+        troubles += [f"background: {trouble}" for trouble in background if trouble]
         return {
             "ready": not troubles,
             "troubles": troubles,
@@ -254,7 +249,7 @@ class Worker:
     def _check(self) -> asyncio.Task[None]:
         """One at a time: a store that hangs is not asked again before it answers."""
         if self._checking is None or self._checking.done():
-            self._checked_at = now()
+            self._checked_at = elapsed_seconds()
             self._checking = asyncio.create_task(self._check_store(), name=f"hivemem-{self.name}-check")
         return self._checking
 
@@ -269,7 +264,7 @@ class Worker:
             self._store_trouble = None
 
     def _trouble_of_store(self) -> str | None:
-        waited = now() - self._checked_at
+        waited = elapsed_seconds() - self._checked_at
         if self._checking is not None and not self._checking.done() and waited >= OVERDUE_SHARE * PROBE_SECONDS:
             return f"a write has not been answered for {waited:.0f} s"
         return self._store_trouble
@@ -313,16 +308,15 @@ async def start_with_patience(worker: Worker, stopped: asyncio.Event, patience_s
     """Servers may come up after their workers: what is retryable is tried again until it works or we are stopped.
 
     Raises what still fails when the patience is over."""
-    attempt = 0
-    deadline = now() + patience_seconds
+    backoff = Backoff(FIRST_START_RETRY_SECONDS, LONGEST_START_RETRY_SECONDS)
+    deadline = elapsed_seconds() + patience_seconds
     while not stopped.is_set():
         try:
             await worker.start()
         except HiveError as error:
-            if not error.retryable or now() >= deadline:
+            if not error.retryable or elapsed_seconds() >= deadline:
                 raise
-            wait = START_RETRY_SECONDS[min(attempt, len(START_RETRY_SECONDS) - 1)]
-            attempt += 1
+            wait = backoff.failed()
             log.warning("waiting for a server", service=worker.name, error=str(error), wait_seconds=wait)
             try:
                 await asyncio.wait_for(stopped.wait(), wait)
@@ -339,6 +333,7 @@ UNFIT: Final = (SettingsError, ServerTooOld, StreamConflict, DataTooNew, BrokenS
 def run(settings: WorkerSettings, build: Callable[[], Worker]) -> None:
     """The whole of a worker's `__main__`."""
     logs.configure(settings.log_level, settings.log_format)
+    os.umask(NOT_OTHERS)
 
     async def main() -> None:
         await serve(settings, [build()])

@@ -1,4 +1,4 @@
-"""The kinds of stores that blobs are kept in, each empty at first, and what an observer sees in them."""
+"""The kinds of blob stores, each empty at first, and what an observer sees in them."""
 
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -19,14 +19,14 @@ from hivemem_testing.contract import Address, Server
 
 @dataclass(frozen=True)
 class Backend:
-    """A place for blobs. Each `open` is a store as another process would open it, on the same place."""
+    """A place for blobs. Each `open` returns a new store on the same place, like another process would open it."""
 
     open: Callable[[], BlobStore]
     holds: Callable[[], set[str]]
-    """All there is, by its path or key. Folders are nothing by themselves."""
+    """Returns the path or key of everything in the place. Empty folders do not count."""
     content: Callable[[str], bytes]
     arguments: tuple[str, ...]
-    """What `opened` makes the same store of, in a process of its own."""
+    """The arguments with which `opened` opens the same store in another process."""
 
 
 def opened(arguments: tuple[str, ...]) -> BlobStore:
@@ -76,7 +76,7 @@ def _minio(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 
 def _seaweedfs(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    # To SeaweedFS each bucket is some files of a limited number, so its tests share one.
+    # SeaweedFS keeps several files per bucket, and their number is limited, so its tests share one bucket.
     yield from _objects(request.getfixturevalue("seaweedfs_server"), "test-blobs")
 
 

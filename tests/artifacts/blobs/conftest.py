@@ -1,4 +1,4 @@
-"""Every test of the port runs on every kind of store, each time an empty one."""
+"""Every test of the port runs on every kind of store, with an empty store each time."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -25,8 +25,8 @@ async def store(backend: Backend) -> AsyncIterator[BlobStore]:
 
 @pytest_asyncio.fixture
 async def other(backend: Backend, store: BlobStore) -> AsyncIterator[BlobStore]:
-    """The same place, as another worker has it."""
-    del store  # it made what is needed there
+    """Another store on the same place, as a second worker opens it."""
+    del store  # the first store has created the place
     other = backend.open()
     yield other
     await other.close()

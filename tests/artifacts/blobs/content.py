@@ -28,7 +28,7 @@ async def put(store: BlobStore, data: bytes, tenant: str = TENANT) -> str:
 
 
 async def whole(store: BlobStore, blob: str, tenant: str = TENANT) -> bytes:
-    """All of a blob, piece by piece."""
+    """Read a whole blob, piece by piece."""
     data = b""
     while piece := await store.read(tenant, blob, len(data), PIECE_BYTES):
         data += piece

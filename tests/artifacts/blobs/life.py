@@ -1,8 +1,8 @@
-"""A program that stores what a script says, and is killed right before one of the steps that leave a trace.
+"""A program that plays a script of store calls and kills itself right before one of their steps.
 
-Runs as a module, with the arguments of `backends.opened`. For each line of its input, `SCRIPT STEP`, a fork
-of it plays the script and kills itself before that step. What it had acknowledged by then goes to its output, and then
-`killed`, or `whole` if the script has no such step.
+It runs as a module, with the arguments of `backends.opened`. For each input line, `SCRIPT STEP`, a fork of it plays the
+script and kills itself before that step. The output has the steps that were acknowledged, then `killed`, or `whole` if
+the script has no such step.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def putting(store: BlobStore) -> None:
 
 
 async def uploading(store: BlobStore) -> None:
-    """The staging is closed and opened again on the way, as by a worker that ends and one that takes over."""
+    """The staging is closed and opened again halfway, as when one worker ends and another takes over."""
     staging = await staged(store, LARGE[:FIRST_BYTES])
     acknowledge(staging.durable)
     await staging.flush()
@@ -77,7 +77,7 @@ SCRIPTS: Final[dict[str, Callable[[BlobStore], Awaitable[None]]]] = {
 
 
 class Killer:
-    """Counts the steps, and kills this process before the one that is its last."""
+    """Counts the steps and kills this process right before step `last`."""
 
     def __init__(self, last: int) -> None:
         self.left = last

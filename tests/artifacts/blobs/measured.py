@@ -1,6 +1,6 @@
-"""A program that uploads and reads again, and prints by how many bytes its memory grew beyond what a little took.
+"""A program that uploads and reads a large file, and prints how many more bytes of memory it takes than a small one.
 
-Its arguments are those of `backends.opened`.
+It takes the arguments of `backends.opened`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Blobs by themselves: put, read, found, deleted."""
+"""Blobs can be put, read, found and deleted."""
 
 import asyncio
 import time
@@ -183,7 +183,7 @@ async def test_a_check_leaves_nothing(backend: Backend, store: BlobStore) -> Non
 
 
 async def test_a_closed_store_can_be_used_again(backend: Backend) -> None:
-    """As by a worker that is stopped and started."""
+    """A worker that stops and starts again reuses its store like this."""
     store = backend.open()
     await store.check()
     blob = await put(store, b"hello")

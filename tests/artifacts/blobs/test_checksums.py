@@ -1,4 +1,4 @@
-"""Bytes on their way to an object store are not hashed for it, so a checksum goes with them."""
+"""Requests to an object store do not sign a hash of their bytes, so a checksum protects them on the way."""
 
 from collections.abc import Iterator, Sequence
 

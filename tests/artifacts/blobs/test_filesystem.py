@@ -1,4 +1,4 @@
-"""The folder of the filesystem's store: modes, links, and what others have put into it."""
+"""The folder of the filesystem store: file modes, links, and files that others have put there."""
 
 import asyncio
 import errno
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A folder that nothing may be read from, written to or removed from."""
+    """A folder that the store must not read from, write to or remove from."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(SECRET)
@@ -56,7 +56,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 async def everything_once(store: BlobStore, tenant: str = TENANT) -> str:
-    """All that makes files and folders."""
+    """Run every call that makes files or folders, and return the blob."""
     blob = await put(store, b"hello", tenant)
     staging = await staged(store, b"staged")
     await staging.flush()
@@ -110,7 +110,7 @@ async def test_what_people_put_beside_the_files_stays(store: BlobStore, root: Pa
 
 
 def plant(root: Path, place: str, outside: Path) -> None:
-    """A link to elsewhere in the place of what stands there, or would."""
+    """Put a link to the outside folder at a path of the store, in place of any file there."""
     target = root / place
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
@@ -222,7 +222,7 @@ async def test_staged_bytes_that_were_cut_by_hand_begin_anew(store: BlobStore, r
 
 
 async def test_bytes_that_are_not_known_to_be_durable_are_not_trusted(store: BlobStore, root: Path) -> None:
-    """After a loss of power they may be zeros."""
+    """After a power failure such bytes may be zeros."""
     await (await staged(store, b"hello")).close()
     (path,) = (root / "staging" / UPLOAD).iterdir()
     with path.open("ab") as file:
@@ -264,7 +264,7 @@ async def test_a_disk_that_fails_is_not_trusted_with_what_it_lost(
 async def test_what_a_holder_makes_durable_while_it_is_taken_over_is_kept_or_unsaid(
     store: BlobStore, root: Path, monkeypatch: pytest.MonkeyPatch, last: str
 ) -> None:
-    """Whoever sends the bytes forgets those that are durable."""
+    """The sender drops bytes from its buffer once they are reported as durable."""
     data = b"durable, and not yet"
     earlier = await staged(store, data[:7])
     await earlier.flush()

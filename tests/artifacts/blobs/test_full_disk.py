@@ -1,4 +1,4 @@
-"""A disk that is full: said clearly, nothing broken, and it goes on when there is room again."""
+"""A full disk is reported clearly, breaks nothing, and writes continue when there is room again."""
 
 import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
@@ -25,7 +25,7 @@ SESSION: Final = "s1"
 
 @contextmanager
 def largest_file(size: int) -> Generator[None]:
-    """No file of this process grows past a size, which is to it as if the disk were full."""
+    """Limit the size of files in this process, which looks to it like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -50,7 +50,7 @@ class SmallDisk:
 
 @pytest.fixture(params=DISKS)
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk]:
-    """A store on a disk of its own, with little room at first."""
+    """A store on a small disk of its own."""
     kind: str = request.param
     place = tmp_path / "disk"
 
@@ -128,7 +128,7 @@ async def unchanged(store: BlobStore, backend: Backend, blobs: list[str]) -> Non
 
 
 async def test_a_file_that_may_not_grow_is_a_full_disk_too(tmp_path: Path) -> None:
-    """The same where no file system can be mounted."""
+    """This works on machines where no file system can be mounted, too."""
     data = some_bytes(5 * MEBIBYTE)
     async with opened(filesystem(tmp_path / "root")) as store:
         staging = await store.open_staging(UPLOAD)

@@ -1,4 +1,4 @@
-"""Killed before every step that leaves a trace: afterwards there is the whole of a thing or nothing of it."""
+"""A kill before any step that leaves a trace leaves each blob and view whole or absent."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ class Life:
         self._program = program
 
     def play(self, script: str, step: int) -> tuple[list[str], bool]:
-        """What was acknowledged, and whether it was killed."""
+        """Play a script; return its acknowledged steps and whether the program was killed."""
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         self._program.stdin.write(f"{script} {step}\n")
@@ -39,7 +39,7 @@ class Life:
 
 @pytest.fixture
 def life(backend: Backend, store: BlobStore) -> Iterator[Life]:
-    del store  # it has made what is needed there
+    del store  # another store has created the place
     command = [sys.executable, "-m", "tests.artifacts.blobs.life", *backend.arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as program:
         yield Life(program)
@@ -48,7 +48,7 @@ def life(backend: Backend, store: BlobStore) -> Iterator[Life]:
 
 
 async def check_whole(store: BlobStore) -> list[str]:
-    """No blob has other bytes than its name says."""
+    """Check that the bytes of every blob match its name, and return the names."""
     blobs = [stored.blob for stored in await everything(store.blobs())]
     for blob in blobs:
         assert digest(await whole(store, blob)) == blob
@@ -56,7 +56,7 @@ async def check_whole(store: BlobStore) -> list[str]:
 
 
 async def clean(store: BlobStore, backend: Backend) -> None:
-    """What the clock does to what was left behind, and then nothing is left."""
+    """Remove everything as the cleanup timer does, and check that the store is empty."""
     for found in await everything(store.stagings()):
         await store.discard(found.upload_id)
     for stored in await everything(store.blobs()):
@@ -97,7 +97,7 @@ async def test_an_upload_that_is_killed_goes_on_from_what_was_durable(
 
 async def go_on(store: BlobStore, durable: int, blobs: list[str]) -> None:
     staging = await store.open_staging(UPLOAD)
-    # Only a discarded one, whose blob is there, may have lost something.
+    # Only a discarded staging may have lost bytes, and then its blob exists.
     assert staging.size >= durable or blobs
     assert staging.sha256 == digest(LARGE[: staging.size])
     while staging.size < len(LARGE):
@@ -131,7 +131,7 @@ def check_seen(backend: Backend, said: list[str]) -> None:
     manifests = [backend.content(path) for path in paths if path.endswith(".json")]
     possible: dict[int, list[list[bytes]]] = {0: [[], [ONE]], 1: [[ONE], [TWO]], 2: [[TWO], []], 3: [[]]}
     assert manifests in possible[len(said)]
-    # Whatever the manifest names is there to be found.
+    # Every file in the manifest can be found.
     files = {path.rpartition("_")[2] for path in paths if not path.endswith(".json")}
     if len(said) < 2 and "tenants" in "".join(paths):
         assert files >= {"0-of-1"} or manifests != [ONE]

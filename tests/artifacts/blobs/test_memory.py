@@ -1,4 +1,4 @@
-"""However large an upload is, it takes a bounded part of the memory."""
+"""Uploads take a bounded amount of memory, however large they are."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Names of files for text that may hold anything."""
+"""File names for arbitrary text."""
 
 import pytest
 from hypothesis import given

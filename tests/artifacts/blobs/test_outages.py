@@ -1,4 +1,4 @@
-"""An object store that is killed, or holds its breath, and comes back."""
+"""An object store is killed or frozen, and comes back."""
 
 import asyncio
 import time
@@ -37,7 +37,7 @@ async def store(server: ProcessServer, monkeypatch: pytest.MonkeyPatch) -> Async
 
 
 async def refused(store: BlobStore, blob: str) -> None:
-    """Every call says soon that the store is unavailable, and not where it is."""
+    """Check that every call fails quickly with `Unavailable`, without the address of the store."""
     calls = [
         store.check(),
         store.put(TENANT, blob, b"hello"),
@@ -94,7 +94,7 @@ async def test_an_upload_goes_on_when_the_store_is_back(server: ProcessServer, s
         await view.finish()
     await view.abandon()
     await asyncio.to_thread(server.restart)
-    # Its port is open before it can write again.
+    # Its port opens before it can write again.
     await eventually(lambda: succeeds(send(staging, data)), "the rest is taken")
     await staging.seal(TENANT, staging.sha256)
     await staging.close()
@@ -129,9 +129,9 @@ async def test_wrong_keys_are_unavailable_and_said(server: ProcessServer, access
     async def said() -> bool:
         with pytest.raises(Unavailable) as refused:
             await store.check()
-        return "as it is set up" in refused.value.detail
+        return "refuses the configured access" in refused.value.detail
 
-    # A server that has just started may not have read its keys yet, and says that instead.
+    # A server that has just started may not have read its keys yet, and then reports that instead.
     await eventually(said, "the keys are refused")
     await store.close()
 

@@ -1,4 +1,4 @@
-"""Bytes that clients exchange with the store itself."""
+"""Clients exchange bytes with the store directly, by presigned URLs."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
-from hivemem_artifacts.adapters.objects import ObjectBlobs, joining
+from hivemem_artifacts.adapters.objects import ObjectBlobs, multipart
 from hivemem_artifacts.ports import PIECE_BYTES, BlobStore
 from hivemem_contracts.errors import InvalidRequest, NotFound, Unavailable
 
@@ -62,7 +62,7 @@ async def test_what_a_client_put_becomes_a_blob(
 async def test_a_large_object_is_copied_in_parts(
     presigning: BlobStore, http: urllib3.PoolManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "PART_BYTES", 6 * 1024 * 1024)
+    monkeypatch.setattr(multipart, "PART_BYTES", 6 * 1024 * 1024)
     data = some_bytes(16 * 1024 * 1024)
     http.request("PUT", await presigning.presign_put(UPLOAD, seconds=60), body=data)
     staging = await presigning.open_presigned(UPLOAD, len(data))
@@ -146,7 +146,7 @@ async def test_clients_may_know_the_store_by_another_address(
 async def test_bytes_that_changed_while_they_were_copied_leave_nothing_behind(
     presigning: BlobStore, http: urllib3.PoolManager, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(multipart, "PART_BYTES", 5 * 1024 * 1024)
     data = some_bytes(12 * 1024 * 1024)
     url = await presigning.presign_put(UPLOAD, seconds=60)
     http.request("PUT", url, body=data)

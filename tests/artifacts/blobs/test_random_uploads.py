@@ -1,4 +1,4 @@
-"""Random lives of uploads, followed by what the bytes ought to be."""
+"""Random uploads end with exactly the bytes that were sent."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ LARGEST_BYTES = 40_000_000
 
 
 class RandomUpload:
-    """Two workers have turns at one upload. `sent` is what its client has sent, of which the store has a beginning."""
+    """Two workers take turns at one upload. `sent` is what the client has sent; the store has a prefix of it."""
 
     def __init__(self, workers: list[BlobStore], seed: int) -> None:
         self.workers = workers
@@ -73,13 +73,13 @@ class RandomUpload:
         await self.held_all()
 
     async def held_all(self) -> None:
-        """After an orderly end nothing is missing."""
+        """Check that nothing is missing after an orderly end."""
         before = self.sent
         await self.held()
         assert self.sent == before
 
     async def forget(self, staging: Staging) -> None:
-        """As a kill does: another takes over what is durable, and the one that is gone may yet come back."""
+        """Lose the holder as a kill does: another one takes over the durable bytes, and the old one may write late."""
         durable = staging.durable
         self.forgotten.append(staging)
         self.staging = None
@@ -95,7 +95,7 @@ class RandomUpload:
             assert not staging.usable
 
     async def seal(self, staging: Staging) -> None:
-        """The metadata did not make it, so the client may go on."""
+        """Seal the bytes without a commit of the metadata, so that the client may continue."""
         await staging.seal(TENANT, digest(self.sent))
         await self.close(staging)
 

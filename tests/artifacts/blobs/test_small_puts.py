@@ -1,4 +1,4 @@
-"""Small blobs that come at the same time and are written in groups: each has an outcome of its own."""
+"""Small blobs that arrive together are written in groups, and each has its own outcome."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
-from hivemem_artifacts.adapters.filesystem.puts import GROUP, LANES
+from hivemem_artifacts.adapters.filesystem.put_queue import GROUP, LANES
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.errors import Unavailable
 
@@ -58,7 +58,7 @@ async def test_what_cannot_be_written_fails_alone(store: BlobStore, tmp_path: Pa
 async def test_a_name_that_the_disk_may_have_lost_is_acknowledged_to_nobody(
     store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel tells such a failure once, and calls the next try a success."""
+    """The kernel reports such a failure once, and the next attempt succeeds."""
     sync, told = os.fsync, set[int]()
 
     def once(descriptor: int) -> None:
@@ -70,9 +70,9 @@ async def test_a_name_that_the_disk_may_have_lost_is_acknowledged_to_nobody(
 
     first = content(0)
     alike = next(data for data in map(content, range(1, 100_000)) if digest(data)[:2] == digest(first)[:2])
-    await put(store, first)  # its folder is there now
+    await put(store, first)  # the folder of the blob exists now
     await store.delete(TENANT, digest(first))
-    others = [asyncio.create_task(put(store, content(number))) for number in range(-LANES, 0)]  # the lanes are taken
+    others = [asyncio.create_task(put(store, content(number))) for number in range(-LANES, 0)]  # every lane is busy
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", once)
         outcomes = await asyncio.gather(put(store, first), put(store, alike), *others, return_exceptions=True)

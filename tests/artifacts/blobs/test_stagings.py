@@ -1,4 +1,4 @@
-"""Uploads on their way: what is durable, who holds them, how they become blobs."""
+"""Uploads in progress: which bytes are durable, who holds the staging, how it becomes a blob."""
 
 import asyncio
 import time

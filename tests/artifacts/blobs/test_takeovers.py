@@ -1,4 +1,4 @@
-"""In an object store, one worker takes an upload over at the very moment that another one puts a segment of it."""
+"""In an object store, one worker takes an upload over at the very moment when another one puts a segment of it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def go_on(later: Staging, store: BlobStore) -> None:
 async def test_what_became_durable_before_the_claim_is_kept(
     store: BlobStore, other: BlobStore, earlier: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sends the bytes forgets those that are durable."""
+    """The sender drops bytes from its buffer once they are reported as durable."""
     loop, find = asyncio.get_running_loop(), takeover._staged  # pyright: ignore[reportPrivateUsage]  # the moment
 
     def found(*arguments: Any) -> Any:

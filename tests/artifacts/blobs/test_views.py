@@ -1,10 +1,14 @@
-"""What people see of a session: the manifest, and files where the store shows them."""
+"""The view of a session for people: the manifest, and files where the store shows them."""
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
+from typing import Any
 
-from hivemem_artifacts.ports import BlobStore, ShownFile
+import pytest
+
+from hivemem_artifacts.ports import NAMES_PER_CALL, BlobStore, ShownFile
 
 from .backends import Backend
 from .content import TENANT, everything, put
@@ -23,7 +27,7 @@ async def show(store: BlobStore, files: Sequence[ShownFile], text: bytes, sessio
 
 
 def seen(backend: Backend) -> set[str]:
-    """The names of what people see, without what is kept for it."""
+    """Return the file names of the view, without the blobs behind them."""
     return {path.rpartition("/")[2] for path in backend.holds() if not path.startswith("blobs/")}
 
 
@@ -151,3 +155,68 @@ async def test_sessions_and_tenants_of_any_name_are_apart(backend: Backend, stor
         for name in names:
             await store.remove_view(tenant, name)
     assert backend.holds() == set()
+
+
+def listing(files: Sequence[ShownFile]) -> bytes:
+    """Return a manifest of these files as the worker writes it."""
+    items = [{"name": file.name, "version": file.version} for file in files]
+    entries = ",\n    ".join(json.dumps(item, separators=(",", ":")) for item in items)
+    return f'{{"tenant":"t",\n  "items": [\n    {entries}\n  ]\n}}\n'.encode()
+
+
+async def test_kept_files_stay_and_others_go(backend: Backend, store: BlobStore) -> None:
+    blob = await put(store, b"hello")
+    long = "x" * 240 + ".tar"
+    files = [ShownFile(name, 1, AT + at, blob) for at, name in enumerate(("a.txt", "b.txt", long))]
+    await show(store, files, listing(files))
+    before = seen(backend)
+    view = await store.open_view(TENANT, SESSION)
+    assert view.keep("a.txt", 1, 1)
+    assert view.keep(long, 1, 1)
+    await view.add([], listing([files[0], files[2]]))
+    await view.finish()
+    gone = {name for name in before if name.endswith("_b.txt")}
+    assert len(gone) == store.shows_files.able
+    assert seen(backend) == before - gone
+
+
+async def test_a_file_that_is_not_shown_as_it_is_cannot_be_kept(store: BlobStore) -> None:
+    if not store.shows_files.able:
+        pytest.skip("an object store shows a manifest alone, so there is nothing to keep")
+    file = ShownFile("a.txt", 2, AT, await put(store, b"hello"))
+    await show(store, [file], listing([file]))
+    for name, version, links in (("a.txt", 3, 1), ("a.txt", 2, 2), ("b.txt", 2, 1), ("a.txt", 2, 0)):
+        view = await store.open_view(TENANT, SESSION)
+        assert not view.keep(name, version, links)
+        await view.abandon()
+    await show(store, [file], b'{"name" is edited by hand')
+    view = await store.open_view(TENANT, SESSION)
+    assert not view.keep("a.txt", 2, 1)
+    await view.abandon()
+
+
+async def test_one_more_file_among_many_makes_one_link(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of links that an update makes and removes does not grow with the session."""
+    if not store.shows_files.able:
+        pytest.skip("an object store shows a manifest alone, and has no links")
+    blob = await put(store, b"hello")
+    files = [ShownFile(f"{number}.txt", 1, AT + number, blob) for number in range(NAMES_PER_CALL)]
+    await show(store, files, listing(files))
+    changed: list[str] = []
+    link, unlink = os.link, os.unlink
+
+    def linked(source: str, name: str, **options: Any) -> None:
+        changed.append(name)
+        link(source, name, **options)
+
+    def unlinked(name: str, **options: Any) -> None:
+        changed.append(name)
+        unlink(name, **options)
+
+    monkeypatch.setattr(os, "link", linked)
+    monkeypatch.setattr(os, "unlink", unlinked)
+    view = await store.open_view(TENANT, SESSION)
+    assert all(view.keep(file.name, 1, 1) for file in files)
+    await view.add([ShownFile("new.txt", 1, AT, blob)], listing(files))
+    await view.finish()
+    assert set(changed) == {f"{STAMP}_new.txt"}

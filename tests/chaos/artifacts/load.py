@@ -1,4 +1,4 @@
-"""The load: files of random bytes, each name with one writer, now and then an old save once more."""
+"""The load: files of random bytes, one writer per name, and now and then a save is repeated."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ SESSION: Final = "files"
 LARGEST_BYTES: Final = 40_000
 _REPEATED: Final = 0.1
 _SAME_BYTES: Final = 0.2
-"""The share of saves of bytes that another writer saves as well: they are stored once."""
+"""The share of saves whose bytes another writer saves as well; such bytes are stored once."""
 _THINK_SECONDS: Final = 0.004
 
 

@@ -1,4 +1,4 @@
-"""How artifacts join the harness."""
+"""Artifacts in the harness."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compares the files that the fleet holds with what it acknowledged. A finding names the file and the version."""
+"""Compares the files of the fleet with its acknowledgements. A finding names the file and the version."""
 
 from base64 import b64decode
 from collections import defaultdict
@@ -40,7 +40,7 @@ async def verify(client: Client, journal: Journal) -> list[str]:
 
 
 def check_versions(name: str, versions: Sequence[Body], sent: Sequence[Sent]) -> Iterator[str]:
-    """The writer of a name waits for each answer, so its saves are the versions, one after the other."""
+    """Check that the versions of a name are its saves in order; its writer waits for each answer."""
     if [version["version"] for version in versions] != list(range(1, len(versions) + 1)):
         yield f"{name}: the versions are {[version['version'] for version in versions]}"
     for each, version in zip(sent, versions, strict=False):

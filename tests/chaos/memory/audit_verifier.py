@@ -1,4 +1,4 @@
-"""The chain: a done link for each version that was committed, and one for each refusal."""
+"""The audit chain has a done link for each committed version and a link for each refusal."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def _check_done(where: Place, links: Sequence[Body], entries: Sequence[Entry]) -
 
 
 def _check_refused(journal: Journal, links: Sequence[Body]) -> Iterator[str]:
-    """Somebody who asked twice may have heard only the second of two reasons; nobody else was refused."""
+    """Check that the chain has each refusal once. A caller that retried may know only the second of two reasons."""
     counts = Counter((link["request_id"], link["error"]) for link in links)
     for (id, error), count in sorted(counts.items()):
         if count > 1:
@@ -64,7 +64,7 @@ def _check_refused(journal: Journal, links: Sequence[Body]) -> Iterator[str]:
 
 
 def check_chain(answer: Body, links: int) -> Iterator[str]:
-    """What the service says of its own chain."""
+    """Check the service's own verification of its chain."""
     if not answer["ok"]:
         yield f"audit: link {answer['broken_at']} is broken: {answer['problem']}"
     elif answer["cursor"] is not None or answer["checked"] < links:

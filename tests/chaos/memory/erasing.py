@@ -1,4 +1,4 @@
-"""Namespaces that are written to, erased, written to again, and erased again."""
+"""A load of namespaces that are written, erased, written again and erased again."""
 
 import asyncio
 from typing import Any, Final
@@ -9,13 +9,14 @@ from .writing import Writer, memory
 
 LIVES: Final = 2
 _ERASING_SECONDS: Final = 3.0
-"""Longer than a worker waits for an erasure before it answers how far it is."""
+"""Longer than a worker waits for an erasure before it answers with its progress."""
 _POLL_SECONDS: Final = 0.05
 _KEYS: Final = ("a", "b")
 
 
 async def live_and_die(writer: Writer) -> None:
-    """Every life puts the same keys, one of them twice, and one below; and a command that its end may overtake."""
+    """Write and erase a namespace again and again. Each life puts the same keys, one of them twice, one in a namespace
+    below, and publishes a command that the erasure may overtake."""
     life = 0
     while not writer.stopping():
         life += 1
@@ -31,7 +32,7 @@ async def live_and_die(writer: Writer) -> None:
 
 
 async def _live(writer: Writer, namespace: str, lives: int) -> None:
-    """The versions go on behind those of the lives before, and their erasures."""
+    """Put the keys. Their versions continue after the versions and erasures of earlier lives."""
     for key, expected in [("a", 3 * lives + 1), ("a", 3 * lives + 2), ("b", 2 * lives + 1)]:
         await _put(writer, namespace, key, expected)
     await _put(writer, f"{namespace}:below", "a", 2 * lives + 1)
@@ -44,7 +45,7 @@ async def _put(writer: Writer, namespace: str, key: str, expected: int) -> None:
 
 
 async def erase(writer: Writer, namespace: str, entries: tuple[int, int], versions: tuple[int, int]) -> None:
-    """Until it is done."""
+    """Request the erasure until it is done."""
     id = writer.next_id()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS

@@ -1,4 +1,4 @@
-"""What the fleet holds, page by page: histories, lists and the audit."""
+"""Reads the content of the fleet page by page: histories, lists and the audit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ _POLL_SECONDS: Final = 0.05
 
 
 async def read_history(asking: Asking, namespace: str, key: str) -> list[Body]:
-    """Oldest first; nothing where the memory was erased."""
+    """Return the versions of a memory, oldest first; none if the memory was erased."""
     try:
         found = [each async for each in _pages(asking, "history", memory(namespace, key))]
     except Refused as refused:
@@ -29,7 +29,7 @@ async def read_list(asking: Asking, prefix: str) -> list[Body]:
 
 
 async def read_audit(asking: Asking) -> list[Body]:
-    """The whole chain, oldest first, once it has all that the feed has."""
+    """Wait until the audit has caught up with the feed, and return the whole chain, oldest first."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS
     while behind := (await asking.request("audit", {"limit": 1}, seconds=5))["behind"]:
@@ -39,7 +39,7 @@ async def read_audit(asking: Asking) -> list[Body]:
 
 
 async def verify_audit(asking: Asking) -> Body:
-    """The first answer that says that something is wrong, or that all is well to the end."""
+    """Verify page by page; return the first answer that reports a fault, or that the end was reached."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS
     body: Body = {}

@@ -1,4 +1,4 @@
-"""What the load of memories sent; besides its writes the erasures, the leases, and what was refused for a reason."""
+"""The journal of the memory load: its writes, erasures, leases and expected refusals."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,21 +8,21 @@ from .. import journal
 
 
 class Refusal(NamedTuple):
-    """A no that had to be expected; the audit has it as well."""
+    """An expected refusal; the audit has it as well."""
 
     id: str
     error: str
 
 
 class Grant(NamedTuple):
-    """A lease as it was granted to somebody."""
+    """A lease as it was granted to an agent."""
 
     agent: str
     token: int
 
 
 class Erased(NamedTuple):
-    """An erasure that was waited for, and what it had to find at least and at most."""
+    """A finished erasure, with the least and the most that it had to find."""
 
     agent: str
     receipt: str
@@ -37,11 +37,11 @@ class Journal(journal.Journal):
     grants: list[Grant] = field(default_factory=list[Grant])
     erased: list[Erased] = field(default_factory=list[Erased])
     unsure: set[str] = field(default_factory=set[str])
-    """Ids of writes that were refused when they were sent again, after a worker had died over them: what it had sent
-    to MongoDB may be carried out behind that."""
+    """Ids of writes that were refused on a retry after their worker had died: MongoDB may still carry out the first
+    try."""
 
     late: set[str] = field(default_factory=set[str])
-    """Ids of durable commands that an erasure overtook: each may have been done before it, or refused after it."""
+    """Ids of durable commands that an erasure may overtake: each may be done before it or refused after it."""
 
     def summary(self) -> str:
         refused = ", ".join(

@@ -1,4 +1,4 @@
-"""A lease by the feed: one holder at a time, each with the next token, and nobody who holds one without being told."""
+"""A lease on the feed: one holder at a time, each with the next token, and every holder is announced."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,7 +14,8 @@ _NOBODY: Final[Body] = {"holder": None, "token": 0, "expires_at": None, "waiting
 
 
 def check_lease_feed(entries: Sequence[Entry], *, skewed: bool = False) -> Iterator[str]:
-    """Where the workers' clocks differ, one may see an end before another does: then only the order counts."""
+    """Check the order of a lease's changes. If the workers' clocks differ, one may see an end before another does, so
+    times are not compared."""
     name = f"lease {place(*GUARDED)}"
     versions = [entry.body["version"] for entry in entries]
     yield from in_order(name, versions, range(1, max(versions, default=0) + 1))
@@ -27,7 +28,7 @@ def check_lease_feed(entries: Sequence[Entry], *, skewed: bool = False) -> Itera
 
 
 def _step(before: Body, after: Body, body: Body, *, skewed: bool) -> str | None:
-    """What is wrong with one change of the lease, if anything."""
+    """Return the fault of one change of the lease, or None."""
     if body["operation"] == "acquired":
         return _acquired(before, after, body, skewed=skewed)
     if after["token"] != before["token"]:
@@ -57,7 +58,8 @@ def _acquired(before: Body, after: Body, body: Body, *, skewed: bool) -> str | N
 
 
 def check_grants(journal: Journal, versions: Sequence[Body], entries: Sequence[Entry]) -> Iterator[str]:
-    """What was granted is told, to one holder each; and no write under a token came after one under a later token."""
+    """Check that every grant is announced to its one holder, and that no write under a token follows one under a later
+    token."""
     holders: dict[int, str] = {
         entry.body["value"]["token"]: entry.body["value"]["holder"]
         for entry in entries

@@ -1,4 +1,4 @@
-"""Agents that want one lease, wait in line for it, and write under it what nobody else may write meanwhile."""
+"""Agents queue for one lease, and each writes under it a value that nobody else may write meanwhile."""
 
 from typing import Final
 
@@ -11,9 +11,9 @@ TTL_MS: Final = 700
 WAIT_MS: Final = 3_000
 WRITES: Final = 3
 LOST: Final = ("LeaseHeld", "RevisionConflict")
-"""How one hears that a lease has ended."""
+"""The ways in which an agent learns that a lease has ended."""
 _ANSWER_SECONDS: Final = 0.5
-"""Shorter than the wait, so that those in line ask again, of another worker or of one that has just begun."""
+"""Shorter than the wait, so that queued agents ask again, often of another worker or of one that has just started."""
 
 
 async def take_turns(writer: Writer) -> None:
@@ -63,6 +63,6 @@ async def _renew(writer: Writer, token: int) -> None:
 
 
 async def _release(writer: Writer, token: int) -> None:
-    """Now and then the holder forgets it, as one does that crashed."""
+    """Release the lease, or now and then leave it to expire, like a holder that crashed."""
     if writer.choice.random() < 0.8:
         await writer.asking.request("release", memory(*GUARDED, token=token), writer.next_id())

@@ -1,4 +1,4 @@
-"""The feed of each memory over all its lives, and the receipts of what ended them."""
+"""The feed of each memory over all its lives, and the receipts of the erasures between them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,8 @@ _TOLD_AS: Final = {"put": "put", "patch": "put", "delete": "deleted", "restore":
 def check_feed(
     where: tuple[str, str], versions: Sequence[Body], entries: Sequence[Entry], sent: Sequence[Sent]
 ) -> Iterator[str]:
-    """Each version once and in order, the erased ones too, and each as the history and the answers say it."""
+    """Check that each version, erased ones included, is announced once and in order, and agrees with history and
+    answers."""
     name = place(*where)
     told = {entry.body["version"]: entry.body for entry in entries}
     last = versions[-1]["version"] if versions else max(told, default=0)
@@ -66,7 +67,7 @@ def _check_told(name: str, version: Body, told: Body | None) -> Iterator[str]:
 def check_late(
     journal: Journal, told: Mapping[tuple[str, str], Sequence[Entry]], letters: Sequence[Entry]
 ) -> Iterator[str]:
-    """A command that an erasure may have overtaken was done before it, or refused: never neither, and never after."""
+    """Check that each command which an erasure may overtake was done before it, or refused."""
     refused = Counter(_writer_and_number(entry.body["value"]) for entry in letters)
     done = {entry.body["cause"] for entries in told.values() for entry in entries}
     for where, entries in told.items():
@@ -86,7 +87,7 @@ def _writer_and_number(value: Body) -> str:
 async def check_receipts(
     asking: Asking, journal: Journal, told: Mapping[tuple[str, str], Sequence[Entry]]
 ) -> list[str]:
-    """All are done, have counted each thing once, and told of each once."""
+    """Check that every erasure is done, counted each version once, and announced each once."""
     announced = Counter(
         entry.body["value"]["receipt"]
         for entries in told.values()
@@ -105,7 +106,7 @@ async def check_receipts(
         if announced[erased.receipt] != receipt["entries"]:
             found.append(f"{name} counted {receipt['entries']}, the feed tells of {announced[erased.receipt]}")
         confirmed = {each["worker"]: each["removed"] for each in receipt["confirmed"]}
-        # Where there is an index, it counts each memory once, whatever it had of its versions.
+        # A vectors worker counts each memory once, however many of its versions were indexed.
         expected = {"memory": receipt["versions"], "vectors": receipt["entries"]}
         if confirmed not in ({"memory": receipt["versions"]}, expected):
             found.append(f"{name} is confirmed by {confirmed}, and should be by {expected}")

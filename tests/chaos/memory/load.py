@@ -23,22 +23,22 @@ SHARED_KEYS: Final = 5
 @dataclass(frozen=True)
 class Size:
     owners: int = 6
-    """Writers of keys that nobody else writes."""
+    """The number of writers that each have keys of their own."""
     counters: int = 4
-    """Writers that patch the one hot key, each a field of its own."""
+    """The number of writers that patch the one hot key, each in a field of its own."""
     commanders: int = 4
-    """Writers of durable commands; the first one patches the hot key."""
+    """The number of writers of durable commands; the first one patches the hot key."""
     batchers: int = 2
     chainers: int = 3
-    """Writers that count one key up, each time from the version that they read."""
+    """The number of writers that increment one key, each from the version that it read."""
     mayflies: int = 4
-    """Writers of namespaces that are erased after a few writes, and written to again."""
+    """The number of writers whose namespaces are erased after a few writes, and written again."""
     holders: int = 3
-    """Agents that want the same lease."""
+    """The number of agents that queue for the same lease."""
 
 
 class Load:
-    """`run` writes until `stopping` says so, and returns when everything that was sent is acknowledged."""
+    """`run` writes until `stopping` says so, and returns when every write is acknowledged."""
 
     def __init__(self, clients: Sequence[Client], journal: Journal, seed: int, stopping: Callable[[], bool]) -> None:
         self._journal = journal
@@ -69,7 +69,7 @@ class Load:
 
 
 async def write_own(writer: Writer) -> None:
-    """Every way in which a key can be written; nobody else writes it, so its version is always known."""
+    """Write a key in every way; it has one writer, so its version is always known."""
     versions = dict.fromkeys((f"k{number}" for number in range(KEYS)), 0)
     living: set[str] = set()
     namespace = f"user:{writer.name}"
@@ -105,7 +105,8 @@ async def count_hot(writer: Writer) -> None:
 
 
 async def publish_commands(writer: Writer) -> None:
-    """Onto a route of its own, every third as a patch; the first writer onto that of the hot key."""
+    """Publish commands on a route of the writer, every third as a patch; the first writer uses the route of the hot
+    key."""
     own = f"app:{writer.name}"
     while not writer.stopping():
         if writer.name.endswith("0"):
@@ -117,7 +118,7 @@ async def publish_commands(writer: Writer) -> None:
 
 
 async def write_batches(writer: Writer) -> None:
-    """Own keys, one of them twice, and keys that others' batches write too."""
+    """Write batches of own keys, one of them twice, and of keys that other writers' batches write too."""
     own = f"user:{writer.name}"
     while not writer.stopping():
         puts = [memory(own, f"k{number}", value=writer.value()) for number in range(KEYS)]
@@ -127,7 +128,7 @@ async def write_batches(writer: Writer) -> None:
 
 
 async def count_up(writer: Writer) -> None:
-    """The count is the version: one lost update, and it is not any more."""
+    """Increment a count that equals the version; a lost update makes them differ."""
     version = 0
     while not writer.stopping():
         body = memory(*CHAIN, value={"count": version + 1, **writer.value()}, expect_version=version)

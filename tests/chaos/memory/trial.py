@@ -1,4 +1,4 @@
-"""How memories join the harness."""
+"""Memories in the harness."""
 
 import sys
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class MemoryTrial:
     def __init__(self, circumstances: Circumstances) -> None:
         self.journal = Journal()
         self._seed, self._skewed = circumstances.seed, circumstances.skewed
-        # Whether a command that waits in the stream is older than an erasure is a question of time.
+        # With skewed clocks, or stalled commands, the order of a waiting command and an erasure is undefined.
         erasures = {"mayflies": 0} if circumstances.skewed or circumstances.stalled else {}
         commands = {"commanders": 2} if circumstances.stalled else {}
         self._size = Size(**erasures, **commands)

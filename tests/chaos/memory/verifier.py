@@ -1,4 +1,4 @@
-"""Compares what the fleet holds with what it acknowledged. A finding names the namespace, the key and the version."""
+"""Compares the content of the fleet with its acknowledgements. A finding names namespace, key and version."""
 
 import asyncio
 import random
@@ -56,7 +56,8 @@ async def verify(client: Client, journal: Journal, seed: int, *, skewed: bool = 
 
 
 def check_index_feed(told: dict[Place, list[Entry]]) -> list[str]:
-    """Each announcement once and in order, as far as they count; there are none where no vectors worker runs."""
+    """Check that index announcements are numbered from 1, once and in order. Without a vectors worker there are no
+    announcements."""
     found: list[str] = []
     for each, entries in told.items():
         versions = [entry.body["version"] for entry in entries]
@@ -86,14 +87,14 @@ def _by_place(entries: Iterable[Entry]) -> dict[Place, list[Entry]]:
 
 
 async def _histories(asking: Asking, journal: Journal, told: dict[Place, list[Entry]]) -> dict[Place, list[Body]]:
-    """Of all memories that were written to, or that the feed tells of."""
+    """Return the histories of all memories that were written or appear on the feed."""
     places = {(sent.body["namespace"], sent.body["key"]): None for sent in journal.sent} | dict.fromkeys(told)
     histories = await _each(places, lambda each: read_history(asking, *each))
     return dict(zip(places, histories, strict=True))
 
 
 async def _each(items: Iterable[ItemT], act: Callable[[ItemT], Awaitable[ResultT]]) -> list[ResultT]:
-    """As `gather`, but not more at once than a worker that has just started does well."""
+    """Work like `gather`, with a limit that a newly started worker handles well."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(item: ItemT) -> ResultT:
@@ -104,7 +105,7 @@ async def _each(items: Iterable[ItemT], act: Callable[[ItemT], Awaitable[ResultT
 
 
 async def check_lists(asking: Asking, held: dict[Place, list[Body]]) -> list[str]:
-    """The indexes know the same newest versions as the histories, and count as many that live."""
+    """Check that the lists have the same newest versions as the histories, and the same number of living memories."""
     found: list[str] = []
     for root in NAMESPACE_ROOTS:
         newest = {each: versions[-1] for each, versions in held.items() if versions and each[0].split(":")[0] == root}
@@ -121,7 +122,7 @@ async def check_lists(asking: Asking, held: dict[Place, list[Body]]) -> list[str
 
 
 async def check_moments(asking: Asking, held: dict[Place, list[Body]], choice: random.Random) -> list[str]:
-    """As of the moment of a version, that version is what there was."""
+    """Check that a read as of the time of a version returns that version."""
     versions = [version for versions in held.values() for version in versions]
     some = choice.sample(versions, min(_MOMENTS, len(versions)))
     results = await _each(some, lambda version: _at_its_moment(asking, version))

@@ -13,8 +13,8 @@ from .writing import place
 def check_versions(
     where: tuple[str, str], versions: Sequence[Body], sent: Sequence[Sent], unsure: Set[str]
 ) -> Iterator[str]:
-    """Every write once, as it was answered, each writer's in their order, and the values are what they make; those
-    that are `unsure` at most once."""
+    """Check that every write appears once, as it was answered, in the order of its writer, and yields the stored
+    values. Writes in `unsure` appear at most once."""
     name = place(*where)
     yield from _check_row(name, versions)
     waiting: dict[str, list[Sent]] = defaultdict(list)
@@ -46,7 +46,7 @@ def check_versions(
 
 
 def _check_row(name: str, versions: Sequence[Body]) -> Iterator[str]:
-    """Without a gap, and each later than the one before."""
+    """Check that versions have no gap, and that each is later than the one before."""
     for before, after in pairwise(versions):
         number, at = after["version"], after["updated_at"]
         if number != before["version"] + 1:
@@ -77,19 +77,19 @@ def _check_value(name: str, sent: Sent, version: Body, value: Any) -> Iterator[s
 
 
 def _folded(value: Any, sent: Sent) -> Any:
-    """A deletion keeps what a restore brings back."""
+    """Return the value after a write. A deletion keeps it, since a restore brings it back."""
     if sent.kind == "put":
         return sent.body["value"]
     return merged(value, sent.body["patch"]) if sent.kind == "patch" else value
 
 
 def merged(value: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
-    """RFC 7396 for what the load sends: objects without null."""
+    """Apply a merge patch by RFC 7396. The load sends objects without null."""
     return {**(cast("dict[str, Any]", value) if isinstance(value, dict) else {}), **patch}
 
 
 def _was_erased(sent: Sent, versions: Sequence[Body]) -> bool:
-    """The load erases what a mayfly has written; what it was shows on the feed."""
+    """Return whether the load has erased this write, which it does to namespaces of mayflies. The feed shows those."""
     if not sent.writer.startswith("mayfly"):
         return False
     return sent.durable or not versions or (sent.answer or {})["version"] < versions[0]["version"]

@@ -1,4 +1,4 @@
-"""One writer of memories: sends a write, waits for its answer, and now and then sends an old one once more."""
+"""One writer of memories: sends a write, waits for its answer, and now and then repeats an old one."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from .journal import Journal, Refusal
 Body = dict[str, Any]
 
 THINK_SECONDS: Final = 0.004
-"""Between two writes of a writer, so that the servers under test find a processor when they start again."""
+"""A pause between two writes of a writer, which leaves the servers under test a processor when they restart."""
 REPEATED: Final = 0.1
 _REMEMBERED: Final = 20
 
@@ -28,7 +28,7 @@ def memory(namespace: str, key: str, **fields: Any) -> Body:
 
 
 class Writer:
-    """An agent of its own; its writes are numbered in the order in which it sends them."""
+    """An agent whose writes are numbered in the order in which it sends them."""
 
     def __init__(
         self, name: str, clients: Sequence[Client], journal: Journal, seed: int, stopping: Callable[[], bool]
@@ -46,11 +46,11 @@ class Writer:
         return f"{self.name}-{self.number}"
 
     def value(self) -> Body:
-        """What the next write can be known by."""
+        """Return a value that identifies the next write."""
         return {"writer": self.name, "number": self.number + 1}
 
     async def write(self, kind: str, body: Body, *, repeats: bool = True) -> Body:
-        """The answer. Raises `Refused`."""
+        """Write and return the answer. Raises `Refused`."""
         sent = self._note(kind, body, self.next_id())
         try:
             sent.answer = await self.asking.request(kind, body, sent.id)
@@ -65,7 +65,7 @@ class Writer:
         return sent.answer
 
     async def try_to_write(self, kind: str, body: Body, expected: Sequence[str]) -> Body | None:
-        """None where it was refused by one of the errors that had to be expected."""
+        """Write and return the answer, or None if one of the expected errors refused it."""
         try:
             return await self.write(kind, body, repeats=False)
         except Refused as refused:
@@ -90,7 +90,7 @@ class Writer:
         await asyncio.sleep(THINK_SECONDS)
 
     async def publish(self, kind: str, body: Body, *, repeats: bool = True) -> Sent:
-        """A durable command; its route is the namespace."""
+        """Publish a durable command; its route is the namespace."""
         sent = self._note(kind, body, self.next_id())
         sent.durable = True
         sent.answer = await self.asking.command(kind, body["namespace"], body, sent.id)

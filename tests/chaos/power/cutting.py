@@ -1,4 +1,4 @@
-"""One fleet through a row of cuts: load, copy, kill, damage, start, load, and a verification after each."""
+"""One fleet through a series of cuts: load, copy, kill, damage, start, load, and a verification after each."""
 
 import asyncio
 import os
@@ -26,14 +26,14 @@ from .verifier import Verifier
 FINDINGS_SHOWN: Final = 30
 LOG_LINES_SHOWN: Final = 15
 _WRITES: Final = 12
-"""Acknowledged before each copy, before each cut, and after it."""
+"""The number of writes to acknowledge before each copy, before each cut, and after it."""
 _WRITES_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.01
 _GONE_SECONDS: Final = 15.0
 
 
 async def run(fleet: Fleet, directory: Path, plan: Plan) -> None:
-    """Stops at the first cut after which something is wrong."""
+    """Run the plan; stop at the first cut that leaves a finding."""
     async with AsyncExitStack() as stack:
         client = await connect(fleet.nats_url)
         stack.push_async_callback(client.close)
@@ -58,7 +58,7 @@ async def run(fleet: Fleet, directory: Path, plan: Plan) -> None:
                 _wake(followers[-1])
             findings = await verifier.verify()
             if not findings and last:
-                await asyncio.sleep(SWEPT_SECONDS)  # a twin may come as late as this
+                await asyncio.sleep(SWEPT_SECONDS)  # a duplicate may arrive this late
                 findings = await verifier.verify()
             assert not findings, _report(findings, done, followers, plan.seed, fleet.workers[0].log)
         errors = sum(len(follower.errors) for follower in followers)
@@ -93,7 +93,7 @@ class Cutter:
         self._kept: set[str] = set()
 
     async def cut(self, kind: Kind) -> str:
-        """Under load from before until after it. Answers what was done."""
+        """Cut the power under load; return a description of the damage."""
         stopping = False
         writing = asyncio.create_task(self._load.run(lambda: stopping))
         try:
@@ -122,7 +122,7 @@ class Cutter:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _make_copy(self, kind: Kind) -> str:
-        """Of JetStream's folder as it is while it runs, or frozen; of a ledger always frozen, so that it is whole."""
+        """Copy the folder of JetStream or of a ledger. A ledger is always frozen meanwhile, so the copy is whole."""
         if kind.copied is None:
             return ""
         frozen = kind.ledger is not None or self._choice.random() < 0.5
@@ -149,7 +149,7 @@ class Cutter:
     def _strike(self, kind: Kind, victim: Victim) -> str:
         server = self._server_pid()
         if victim == "nats-server":
-            self._up.pause()  # or it would start the server again before the damage is done
+            self._up.pause()  # otherwise the fleet would restart the server before the damage is done
             os.kill(server, signal.SIGKILL)
         elif victim == "fleet":
             self._up.kill()

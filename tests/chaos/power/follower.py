@@ -1,4 +1,4 @@
-"""A reader of the feed by the public client, with a cursor that it keeps through everything."""
+"""A reader of the feed by the public client, whose cursor survives every restart."""
 
 import asyncio
 from collections import defaultdict
@@ -10,12 +10,12 @@ import hivemem
 from hivemem import Hive
 
 GROWING: Final = frozenset({"session"})
-"""Versions of these have gaps: a session's revision counts its events, too."""
+"""Entities whose versions have gaps: a session's revision counts its events, too."""
 
 Address = tuple[str, str, str]
-"""Entity, namespace, key."""
+"""The entity, the namespace and the key."""
 Versions = Mapping[int, str]
-"""What each version is known by."""
+"""The identity of each version."""
 
 
 class Told(NamedTuple):
@@ -25,8 +25,8 @@ class Told(NamedTuple):
 
 
 class Follower:
-    """After a `FeedError` it goes on from `resume` in a new life: what was told before may be told again. Within a life
-    each version of an address follows the one before it, or it is a finding."""
+    """After a `FeedError` it continues from `resume` and counts a new life, in which earlier changes may repeat. Within
+    a life a version of an address that does not follow the one before it is a finding."""
 
     def __init__(self, hive: Hive, name: str, prefix: str | None = None) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Follower:
         self._task = asyncio.create_task(self._run(), name=f"follower-{self.name}")
 
     async def stop(self) -> None:
-        """It may be started again, and goes on from its cursor."""
+        """Stop reading. A later start continues from the cursor."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -88,7 +88,7 @@ class Follower:
         self.findings.append(f"reader {self.name}: {what}")
 
     def compare(self, expected: Mapping[Address, Versions]) -> Iterator[str]:
-        """Missing versions, versions with other content than in the ledger, and versions that it does not have."""
+        """Yield the versions that are missing, differ from the ledger, or are not in the ledger."""
         for address, versions in expected.items():
             if self.prefix in (None, address[0]):
                 for what in self._differences(address, versions):
@@ -119,7 +119,7 @@ def _first(told: Mapping[int, Told], versions: Sequence[int]) -> str:
 
 
 def identity_of(change: hivemem.Received) -> str:
-    """An event's id, the operation of a session's change, and the message id of every other change."""
+    """Return an event's id, the operation of a session's change, or the message id of every other change."""
     if change.entity == "event" and isinstance(change.value, dict):
         return str(change.value["event_id"])
     return change.operation if change.entity in GROWING else str(change.cause)
@@ -130,7 +130,7 @@ def name_of(address: Address) -> str:
 
 
 def spans(versions: Iterable[int]) -> str:
-    """`[3, 4, 5, 9]` is `3..5, 9`."""
+    """Format `[3, 4, 5, 9]` as `3..5, 9`."""
     found: list[list[int]] = []
     for version in sorted(versions):
         if found and version == found[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""The writes of the load, and which of them a ledger that was put back need not know."""
+"""The writes of the load, and which of them a restored ledger may have lost."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from ..strikes.cuts import Ledger
 @dataclass(slots=True)
 class Journal(journal.Journal):
     unsure: set[str] = field(default_factory=set[str])
-    """Acknowledged after the copy that the ledger was put back to."""
+    """Ids of writes that were acknowledged after the copy from which the ledger was restored."""
 
     def of(self, place: str) -> list[Sent]:
         return [sent for sent in self.sent if sent.place == place]
@@ -19,7 +19,7 @@ class Journal(journal.Journal):
         return {sent.id for sent in self.sent if ledger_of(sent) == ledger and sent.answer is not None}
 
     def put_back(self, ledger: Ledger, kept: set[str]) -> None:
-        """Writes that were under way when the copy was made may be in it or not."""
+        """Note that the ledger was restored. Its copy may lack writes that were in flight when it was made."""
         self.unsure |= {sent.id for sent in self.sent if ledger_of(sent) == ledger} - kept
 
 

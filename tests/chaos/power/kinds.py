@@ -19,19 +19,19 @@ from ..strikes.cuts import (
 )
 
 Victim = Literal["fleet", "nats-server", "in order"]
-"""kill -9 of all; of the nats-server alone, which the fleet starts again; or an orderly stop, after which the server
-trusts its index and does not read its blocks."""
+"""kill -9 of every process; kill -9 of the nats-server alone, which the fleet restarts; or an orderly stop, after which
+the server trusts its index and does not read its blocks."""
 Copied = Literal["jetstream", "sessions", "memory"]
 
 LONGEST_AGE_SECONDS: Final = 2.0
 
 
 class Place(NamedTuple):
-    """Where the damage is done, and what with."""
+    """The arguments of a damage: the folder, an earlier copy, and the source of random choices."""
 
     folder: Folder
     copy: Path
-    """Of an earlier state; not there for kinds that copy nothing."""
+    """A copy of an earlier state; it does not exist for kinds that copy nothing."""
     choice: Random
 
 
@@ -40,7 +40,7 @@ class Kind:
     name: str
     victims: Sequence[Victim]
     damage: Callable[[Place], str]
-    """Says what it did."""
+    """Does the damage and returns a description of it."""
     copied: Copied | None = None
 
     @property
@@ -72,7 +72,7 @@ KINDS: Final = (
 
 @dataclass(frozen=True)
 class Plan:
-    """The cuts of one fleet, one after the other."""
+    """The cuts of one fleet, one after another."""
 
     name: str
     kinds: Sequence[Kind]
@@ -85,7 +85,7 @@ ONE_OF_EACH: Final = CUTS_OF_A_KIND * len(KINDS)
 
 
 def plans(cuts: int, seed: int) -> list[Plan]:
-    """First each kind by itself, so that it shows which one does not hold; then mixtures, until there are `cuts`."""
+    """Plan each kind by itself first, which shows the kind that fails, then mixtures until there are `cuts`."""
     found = [Plan(kind.name, [kind] * CUTS_OF_A_KIND, seed) for kind in KINDS]
     left = cuts - ONE_OF_EACH
     choice = Random(f"{seed}/plans")

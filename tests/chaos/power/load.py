@@ -1,4 +1,4 @@
-"""A small load: sessions and memories with one writer each, who insists on each write until it is acknowledged."""
+"""A small load: sessions and memories with one writer each, which retries each write until it is acknowledged."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,14 +15,15 @@ KEYS: Final = tuple(f"k{number}" for number in range(3))
 NAMESPACE: Final = "user:power"
 BULK: Final = "bulk"
 BULK_EVENTS: Final = 80
-"""With `BULK_BYTES` each they fill more than one block file, so that there are blocks that are not the last one."""
+"""The events of a bulk. With `BULK_BYTES` each they fill more than one block file, so some blocks are not the last one.
+"""
 BULK_BYTES: Final = 60_000
 _BATCH: Final = 10
 _THINK_SECONDS: Final = 0.005
 
 
 class Load:
-    """`prepare` once; then `run` writes until `stopping` says so. Numbers go on from one run to the next."""
+    """Call `prepare` once; then `run` writes until `stopping` says so. Numbers continue from one run to the next."""
 
     def __init__(self, client: Client, journal: Journal) -> None:
         self._sessions = Asking(client, "sessions")

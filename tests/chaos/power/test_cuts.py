@@ -1,5 +1,5 @@
-"""After a power cut, or on a bad disk, the feed tells each version of the ledger once, and no reader passes over a hole
-without a `FeedError`."""
+"""After a power cut, or on a bad disk, the feed has each version of the ledger once, and no reader skips a gap without
+a `FeedError`."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from .kinds import ONE_OF_EACH, Plan, plans
 
 CUTS = int(os.environ.get("HIVEMEM_TEST_CHAOS_CUTS", "30"))
 SETTINGS = {"HIVEMEM_STREAMS__CHANGES_MAX_BYTES": str(24 * 1024 * 1024)}
-"""Nothing of the feed is cut off, and a block file is 4 MiB instead of 8."""
+"""Settings with which the feed never drops old messages, and a block file is 4 MiB instead of 8."""
 START_AND_END_SECONDS = 120
 CUT_SECONDS = 60
 
@@ -30,7 +30,7 @@ def parameters() -> Iterator[ParameterSet]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forgotten_sockets")
-# The NATS client forgets a socket when the server dies in the middle of its connecting again.
+# The NATS client leaks a socket when the server dies during a reconnect.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.parametrize("plan", list(parameters()))
 async def test_the_feed_is_whole_after_every_cut(plan: Plan, tmp_path: Path) -> None:

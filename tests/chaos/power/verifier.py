@@ -1,4 +1,4 @@
-"""Compares the ledger with what was acknowledged, and the feed, its readers and the audit with the ledger."""
+"""Compares the ledger with the acknowledgements, and the feed, its readers and the audit with the ledger."""
 
 import asyncio
 import time
@@ -20,12 +20,12 @@ from .journal import Journal
 from .load import BULK, BULK_EVENTS, KEYS, NAMESPACE, SESSIONS, bulk_id
 
 COMPLETE_SECONDS: Final = 25.0
-"""The longest time without any progress until every reader has heard every version of the ledger."""
+"""The longest time without progress before a reader that lacks versions of the ledger is a finding."""
 _POLL_SECONDS: Final = 0.1
 
 Expected = dict[Address, Versions]
 Links = dict[tuple[str, int], str]
-"""Of each key and version the message id."""
+"""The message id of each key and version."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Verifier:
         return found or await self.check_audit(expected)
 
     async def read_ledger(self) -> tuple[Expected, list[str]]:
-        """What each address holds, and what was acknowledged and is not there."""
+        """Return the content of each address, and the acknowledged writes that are missing."""
         expected: Expected = {
             ("event", BULK, ""): {number: bulk_id(number) for number in range(1, BULK_EVENTS + 1)},
             ("session", BULK, ""): {1: "created", 2: "status_changed"},
@@ -84,7 +84,7 @@ class Verifier:
                 yield f"{name}: {each.id} was acknowledged as version {each.answer[field]}, where {there} is"
 
     async def check_audit(self, expected: Expected) -> list[str]:
-        """A done link for each version of a memory, and a chain that verifies."""
+        """Check that each version of a memory has a done link, and that the chain verifies."""
         asking = Asking(self.client, "memory", AGENT)
         wanted: Links = {
             (key, version): id for key in KEYS for version, id in expected["memory", NAMESPACE, key].items()
@@ -108,7 +108,7 @@ async def _compared(followers: Sequence[Follower], expected: Expected) -> list[s
 
 
 async def _left_over(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
-    """Return what is found still, once it has been the same for long: a busy machine takes the time that it needs."""
+    """Return the findings once they have not changed for long, since a busy machine may need more time."""
     found, since = await look(), time.monotonic()
     while found and time.monotonic() - since < COMPLETE_SECONDS:
         await asyncio.sleep(_POLL_SECONDS)

@@ -1,7 +1,7 @@
-"""Whether reads and conditional writes of versioned registers could have happened one after the other.
+"""Decides whether reads and conditional writes of versioned registers could have happened one after another.
 
-Each write expects a version and, where it succeeds, makes the next one. So the writes of a key form one chain without
-a fork, and an operation that begins after another one has ended sees that one's version or a later one.
+Each write expects a version and, if it succeeds, makes the next one. So the writes of a key form one chain without a
+fork, and an operation that begins after another one has ended sees the version of that one or a later one.
 """
 
 from collections import defaultdict
@@ -10,31 +10,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["read", "write", "refused"]
-"""`refused`: the write's expectation was answered with a conflict."""
+"""A `refused` write got a conflict, because its expected version was not the current one."""
 History = Mapping[int, str]
-"""Of each version after the first one, the id of the write that made it, as the fleet answers it at the end."""
+"""For each version after the first one, the id of its write, as the fleet answers it at the end."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`began` and `ended` are readings of one clock."""
+    """One read or write. `began` and `ended` are readings of one clock."""
 
     kind: Kind
     key: str
     id: str
-    """A write's own id; of a read the id that it found as the value, empty where nothing was written yet."""
+    """The id of a write; for a read the id that it found as the value, empty if nothing was written yet."""
     version: int
-    """Made by a write, found by a read, expected by a refused write."""
+    """The version that a write made, a read found, or a refused write expected."""
     began: float
     ended: float
     expected: int = 0
-    """By a write."""
+    """The version that a write expected."""
     tries: int = 1
-    """A refused write that was sent more than once may have been done by an earlier try."""
+    """The number of tries. An earlier try of a refused write may have succeeded."""
 
 
 def check(operations: Sequence[Operation], histories: Mapping[str, History]) -> Iterator[str]:
-    """Contradictions, each with its key and its versions."""
+    """Yield the contradictions, each with its key and its versions."""
     by_key: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         by_key[operation.key].append(operation)
@@ -77,7 +77,7 @@ def _check_values(operations: Sequence[Operation], history: History) -> Iterator
 
 
 def _check_order(operations: Sequence[Operation]) -> Iterator[str]:
-    """By a sweep over time: `newest` is the highest version that somebody had seen before an operation began."""
+    """Check the order in a sweep over time: `newest` is the highest version seen before an operation began."""
     ending = sorted((each for each in operations if each.kind != "refused"), key=lambda each: each.ended)
     newest: Operation | None = None
     place = 0
@@ -95,7 +95,7 @@ def _check_order(operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def _check_refusals(operations: Sequence[Operation], history: History) -> Iterator[str]:
-    """Somebody else made the version that was to be made, and had begun by then."""
+    """Check that another write made the version in question, and had begun before the refusal."""
     began = {each.id: each.began for each in operations if each.kind != "read"}
     for refused in operations:
         if refused.kind != "refused" or refused.tries > 1:

@@ -1,4 +1,4 @@
-"""The load: agents that read a register and write it on condition that nobody has written it since."""
+"""The load: agents read a register and write it on condition that nobody has written it since."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from ..asking import Asking, Refused
 from .checker import History, Operation
 
 WRITERS: Final = 4
-"""Of each register."""
+"""The number of writers of each register."""
 _THINK_SECONDS: Final = 0.004
 _READS_ALONE: Final = 0.3
 _NAMESPACE: Final = "project:registers"
@@ -36,25 +36,25 @@ class Journal(journal.Journal):
 
 
 class Register(Protocol):
-    """Something with a version. A write's value is its own id."""
+    """A versioned value. A write stores its own id as the value."""
 
     name: str
 
     async def create(self, client: Client) -> None: ...
 
     async def read(self, client: Client) -> tuple[int, str]:
-        """Its version, and the id of the write that made it."""
+        """Return the version, and the id of the write that made it."""
         ...
 
     async def write(self, client: Client, id: str, expected: int) -> int:
-        """The version that it made. Raises `Refused`."""
+        """Write and return the new version. Raises `Refused`."""
         ...
 
     async def history(self, client: Client) -> History: ...
 
 
 class SessionRegister:
-    """A session's revision, by events and by its state alone in turns."""
+    """The revision of a session, changed alternately by events and by its state alone."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The checker finds what cannot have happened, and nothing in what can."""
+"""The checker finds impossible histories and accepts possible ones."""
 
 import pytest
 
@@ -14,9 +14,9 @@ def operation(kind: Kind, id: str, version: int, began: float, ended: float, tri
 GOOD = [
     operation("read", "", 1, 0, 1),
     operation("write", "a", 2, 1, 4),
-    operation("write", "b", 3, 2, 5),  # side by side with the one before
+    operation("write", "b", 3, 2, 5),  # concurrent with the one before
     operation("refused", "x", 2, 4, 6),
-    operation("read", "b", 3, 3, 7),  # begun before the next one, ended behind it
+    operation("read", "b", 3, 3, 7),  # begun before the next one, ended after it
     operation("write", "c", 4, 6, 6.5),
     operation("read", "c", 4, 8, 9),
 ]

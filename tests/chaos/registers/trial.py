@@ -1,4 +1,4 @@
-"""How conditional writes join the harness: writers that name the version they have read lose no update."""
+"""Conditional writes in the harness: writers that name the version they have read lose no update."""
 
 from collections.abc import Sequence
 

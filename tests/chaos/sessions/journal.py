@@ -1,4 +1,4 @@
-"""What the load of sessions sent, and which sessions there are."""
+"""The journal of the sessions load, and the sessions that exist."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ class Journal(journal.Journal):
     users: dict[str, str] = field(default_factory=dict[str, str])
     """The user of each session."""
     lives: dict[str, int] = field(default_factory=dict[str, int])
-    """How often each short-lived session was created, written to and deleted."""
+    """The number of times each short-lived session was created, written and deleted."""
 
     def of(self, session: str) -> list[Sent]:
         return [sent for sent in self.sent if sent.place == session]

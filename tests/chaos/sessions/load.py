@@ -1,4 +1,4 @@
-"""The load: many sessions with a writer each, one that many write to, and routes of durable commands."""
+"""The load: many sessions with one writer each, one that many write to, and routes of durable commands."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ LIVES: Final = 2
 EVENTS_OF_A_LIFE: Final = 3
 _REMEMBERED: Final = 20
 _THINK_SECONDS: Final = 0.004
-"""Between two writes of a writer, so that the servers under test find a processor when they start again."""
+"""A pause between two writes of a writer, which leaves the servers under test a processor when they restart."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Size:
     sessions: int = 12
     hot_writers: int = 6
     routes: int = 6
-    """Sessions that are written to by durable commands, besides the hot one."""
+    """The number of sessions that durable commands write to, besides the hot one."""
     mayflies: int = 2
-    """Writers of sessions that are deleted after a few events, and created again under the same id."""
+    """The number of writers whose sessions are deleted after a few events, and created again under the same id."""
 
 
 class Load:
-    """`run` writes until `stopping` says so, and returns when everything that was sent is acknowledged."""
+    """`run` writes until `stopping` says so, and returns when every write is acknowledged."""
 
     def __init__(self, clients: Sequence[Client], journal: Journal, seed: int, stopping: Callable[[], bool]) -> None:
         self._asking = [Asking(client, "sessions") for client in clients]
@@ -65,7 +65,7 @@ class Load:
         await self._by(session).request("create", body, id=f"create-{id}")
 
     async def _write(self, session: str, writer: str) -> None:
-        """Appends, now and then a state key alone, now and then an old request once more."""
+        """Append, now and then set a state key alone, and now and then repeat an old request."""
         choice = random.Random(f"{self._seed}/{writer}")
         recent: list[Sent] = []
         number = 0
@@ -131,7 +131,7 @@ _OPERATIONS: Final = {"append": "append", "state": "state_set"}
 
 
 def append_body(session: str, writer: str, number: int) -> dict[str, Any]:
-    """An event, every third with a delta of the session's own state, every ninth with one of its user's too."""
+    """Build an event, every third with a delta of the session's own state, every ninth with one of its user's too."""
     identity = f"{writer}-{number}"
     event = {"event_id": identity, "type": "note", "content": {"writer": writer, "number": number}}
     body: dict[str, Any] = {"session_id": session, "event": event}

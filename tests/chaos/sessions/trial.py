@@ -1,4 +1,4 @@
-"""How sessions join the harness."""
+"""Sessions in the harness."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class SessionsTrial:
     def __init__(self, circumstances: Circumstances) -> None:
         self.journal = Journal()
         self._seed = circumstances.seed
-        # Whoever takes the same id for a new life has to expect a late first try of the life before.
+        # A late first try of an earlier life could write to a new session of the same id, so such runs reuse no id.
         size = Size(mayflies=0) if circumstances.late else Size()
         self._size = _FEW_COMMANDS if circumstances.stalled else size
 

@@ -1,4 +1,4 @@
-"""Compares what the fleet holds with what it acknowledged. Each finding names the session and the version."""
+"""Compares the content of the fleet with its acknowledgements. Each finding names the session and the version."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ async def read_session(asking: Asking, session: str) -> Held:
 
 
 def check_events(held: Held, sent: Sequence[Sent]) -> Iterator[str]:
-    """Everything once, nothing else, without a gap, and each writer's in the order in which it wrote."""
+    """Check that each event appears once, without gaps or extra events, in the order of its writer."""
     expected = {each.id: each for each in sent if each.kind != "state"}
     places: dict[str, int] = {}
     reached: dict[str, int] = defaultdict(int)
@@ -112,7 +112,7 @@ def check_answers(held: Held, sent: Sequence[Sent]) -> Iterator[str]:
 
 
 def check_state(held: Held, sent: Sequence[Sent]) -> Iterator[str]:
-    """The state is the fold of the events; the keys that are set alone have one writer each."""
+    """Check that the state is the fold of the events; keys that are set alone have one writer each."""
     states = [each for each in sent if each.kind == "state" and each.answer is not None]
     expected: dict[str, Any] = {each.body["key"]: each.body["value"] for each in states}
     for event in held.events:
@@ -147,7 +147,8 @@ def check_event_feed(held: Held, entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def check_session_feed(held: Held, sent: Sequence[Sent], entries: Sequence[Entry]) -> Iterator[str]:
-    """Its creation, its first event (which makes it active), and each state key that was set alone."""
+    """Check that the feed has the creation, the first event (which activates the session), and each state key set
+    alone."""
     expected = {each.answer["revision"] for each in sent if each.kind == "state" and each.answer is not None}
     expected |= {1, *(entry.body["version"] for entry in entries if entry.body["operation"] == "status_changed")}
     yield from in_order(f"session.{held.id}", (entry.body["version"] for entry in entries), expected)
@@ -165,7 +166,7 @@ def check_scope_feed(user: str, writes: int, value: Any, entries: Sequence[Entry
 
 
 def check_lives(session: str, lives: int, events: Sequence[Entry], changes: Sequence[Entry]) -> Iterator[str]:
-    """Each life is told from its creation to its deletion, and none twice."""
+    """Check that the feed has each life once, from its creation to its deletion."""
     told = [entry.body["value"]["event_id"] for entry in events]
     expected = [f"{session}-{life}-{place}" for life in range(1, lives + 1) for place in range(1, EVENTS_OF_A_LIFE + 1)]
     if told != expected:

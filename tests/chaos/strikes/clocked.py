@@ -1,6 +1,6 @@
 """A program on a clock that jumps: `python clocked.py CLOCK -m MODULE …` or `python clocked.py CLOCK SCRIPT …`.
 
-CLOCK is a file with the nanoseconds to add to the time of day. The monotonic clock is left alone.
+CLOCK is a file with the nanoseconds to add to the time of day. The monotonic clock stays as it is.
 """
 
 import mmap

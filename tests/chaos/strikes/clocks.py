@@ -10,21 +10,22 @@ from typing import Final
 from .striker import Strike
 
 SHIFT: Final = struct.Struct("=q")
-"""What `clocked.py` adds to the time, in nanoseconds."""
+"""The nanoseconds that `clocked.py` adds to the time."""
 PROGRAM: Final = str(Path(__file__).with_name("clocked.py"))
 _HOURS: Final = 6
 _WRONG_SECONDS: Final = (0.2, 4.0)
 
 
 class Clock:
-    """A file that a worker's clock is read from. `of` starts a worker on it."""
+    """A file from which a worker's clock is read. `of` wraps a worker's command to start it on this clock."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         file.write_bytes(SHIFT.pack(0))
 
     def of(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """The same command on this clock: `python -m MODULE …`, `python FILE …`, or a script of this environment."""
+        """Return the same command on this clock: `python -m MODULE …`, `python FILE …`, or a script of this
+        environment."""
         words = command[1:] if command[0] == sys.executable else command
         return sys.executable, PROGRAM, str(self._file), *words
 
@@ -34,7 +35,7 @@ class Clock:
 
 
 def jump(clock: Clock, name: str) -> Strike:
-    """Seconds, minutes and hours are as likely as each other."""
+    """Jump by seconds, minutes or hours, each with equal probability."""
 
     async def strike(choice: random.Random) -> str:
         seconds = (3600 * _HOURS) ** choice.random()

@@ -1,4 +1,4 @@
-"""Damage that a power cut or a bad disk leaves in the folder of a fleet that does not run."""
+"""Damage that a power cut or a bad disk leaves in the folder of a stopped fleet."""
 
 import os
 import shutil
@@ -14,10 +14,10 @@ from hivemem_contracts.streams import CHANGES
 Ledger = Literal["sessions", "memory"]
 
 _HEADER: Final = struct.Struct("<IQ")
-"""Each record of a block begins with its length and its sequence."""
+"""The beginning of each record of a block: its length and its sequence."""
 _LENGTH_BITS: Final = 0x7FFF_FFFF
 _MOST_TRUNCATED_BITS: Final = 17
-"""Few bytes as often as many: from a part of one record to a hundred of them."""
+"""A truncation cuts up to 2 to the power of this many bytes, and small cuts are as likely as large ones."""
 _BIT: Final = 0x10
 
 
@@ -28,7 +28,7 @@ class Record(NamedTuple):
 
 
 class Folder:
-    """What `hivemem up` keeps below `--data`."""
+    """The files that `hivemem up` keeps below `--data`."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -42,12 +42,12 @@ class Folder:
         return sorted((self.changes / "msgs").glob("*.blk"), key=lambda block: int(block.stem))
 
     def ledger(self, ledger: Ledger) -> list[Path]:
-        """Without the shared memory file, which SQLite makes anew."""
+        """Return the files of the ledger, without the shared memory file, which SQLite recreates."""
         return [self.data / f"{ledger}.db", self.data / f"{ledger}.db-wal"]
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copy each file as it is at that moment; a server may be writing, and files may go away."""
+    """Copy each file as it is at that moment; a server may be writing, and files may disappear."""
     shutil.rmtree(target, ignore_errors=True)
     for file in source.rglob("*"):
         place = target / file.relative_to(source)
@@ -100,7 +100,7 @@ def truncate_block(folder: Folder, choice: Random) -> str:
 
 
 def flip_in_block(folder: Folder, choice: Random) -> str:
-    """In the first record of the block, one in its middle, any, or the last; in its payload, length, or checksum."""
+    """Flip a bit in the first, a middle, any, or the last record of a block: in its payload, length, or checksum."""
     block = _a_block(folder, choice)
     found = records(block)
     record = found[choice.choice([0, len(found) // 2, choice.randrange(len(found)), len(found) - 1])]
@@ -133,7 +133,7 @@ def records(block: Path) -> list[Record]:
 
 
 def _a_block(folder: Folder, choice: Random) -> Path:
-    """The last one as often as all others together; a block without records cannot be damaged."""
+    """Choose the last block as often as all others together. A block without records cannot be damaged."""
     blocks = [block for block in folder.blocks() if block.stat().st_size]
     return blocks[-1] if choice.random() < 0.5 else choice.choice(blocks)
 

@@ -15,12 +15,12 @@ _FULL_SECONDS: Final = (0.5, 4.0)
 _TOP_UP_SECONDS: Final = 0.05
 _CHUNK: Final = bytes(1024 * 1024)
 _SMALLEST: Final = 4096
-"""A page: less does not make room for anybody."""
+"""A page; less space is of no use to any program."""
 
 
 def filling(disk: Path, restarted: Sequence[ProcessServer]) -> Strike:
-    """A nats-server that met a full disk stores nothing more until it is restarted, so whoever operates it restarts it
-    once there is room again."""
+    """Fill the disk for a while, then restart `restarted`. A nats-server that met a full disk stores nothing until its
+    restart, which its operator does once there is room again."""
     filler = disk / "filler"
 
     async def strike(choice: random.Random) -> str:
@@ -28,7 +28,7 @@ def filling(disk: Path, restarted: Sequence[ProcessServer]) -> Strike:
         try:
             while asyncio.get_running_loop().time() < until:
                 await asyncio.to_thread(fill, filler)
-                await asyncio.sleep(_TOP_UP_SECONDS)  # what others have freed meanwhile is taken as well
+                await asyncio.sleep(_TOP_UP_SECONDS)  # also fill space that others have freed meanwhile
         finally:
             filler.unlink()
         for server in restarted:

@@ -1,4 +1,4 @@
-"""The kinds of strikes. Each says what of a fleet it strikes, and what has to be fitted in for it."""
+"""The kinds of strikes: which parts of a fleet each strikes, and what equipment it needs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from .striker import Strike, Target
 class Kind:
     targets: Callable[[Fleet], Sequence[Target]]
     stores: Sequence[Store]
-    """On which it makes sense."""
+    """The stores on which this kind makes sense."""
     need: Need | None = None
 
 
 def _kills(fleet: Fleet) -> list[Target]:
-    """Everything, each by itself; workers are frozen now and then."""
+    """Kill each process independently; freeze workers now and then."""
     found = [
         Target(each.name, [killing(only(each), down_seconds=0.1)], between_seconds=1.0, waits=0.5)
         for each in (*fleet.servers, *fleet.outside)
@@ -38,7 +38,7 @@ def _kills_but_nats(fleet: Fleet) -> list[Target]:
 
 
 def _rolling(fleet: Fleet) -> list[Target]:
-    """One member at a time; the next one once all are well again."""
+    """Strike one member at a time, the next one once all are healthy again."""
     cluster = fleet.cluster
     assert cluster is not None
     strikes: list[Strike] = [killing(cluster.victim, down_seconds=0.5), freezing(cluster.victim, (0.2, 4.0))]
@@ -50,7 +50,7 @@ def _rolling(fleet: Fleet) -> list[Target]:
 
 
 def _partitions(fleet: Fleet) -> list[Target]:
-    """Each worker from each server."""
+    """Cut each worker off from each server."""
     network = fleet.network
     assert network is not None
     return [
@@ -66,7 +66,7 @@ def _partitions(fleet: Fleet) -> list[Target]:
 
 
 def _clocks(fleet: Fleet) -> list[Target]:
-    """While workers are killed as well."""
+    """Let clocks jump while workers are killed as well."""
     assert fleet.clocks
     jumps = [
         Target(f"{name} clock", [jump(clock, name)], between_seconds=0.5, waits=0.5)
@@ -89,7 +89,7 @@ def _full_disk(fleet: Fleet) -> list[Target]:
 
 
 def _outages(fleet: Fleet) -> list[Target]:
-    """What a fleet can do without for a while: away for seconds each time."""
+    """Take away servers that a fleet can miss for a while, for seconds each time."""
     return [
         Target(each.name, [killing(only(each), down_seconds=1.0), freezing(only(each), (0.2, 4.0))], 0.2)
         for each in fleet.outside

@@ -12,10 +12,10 @@ from typing import Final, Literal, Self
 from hivemem_testing.ports import LOOPBACK, free_port
 
 How = Literal["silent", "deaf", "mute", "reset"]
-"""Nothing passes; nothing passes to the target; nothing passes from it; or connections are reset, new ones too."""
+"""Nothing passes (silent), nothing passes to the target (deaf) or from it (mute), or connections are reset."""
 HOWS: Final[tuple[How, ...]] = ("silent", "deaf", "mute", "reset")
 Ends = Callable[[str, str], bool]
-"""Whether a cut hits the connections from a source to a target, both by name."""
+"""Tells whether a cut hits the connections from a source to a target, both by name."""
 
 Source = Callable[[int, int], str]
 """Returns the name of the process that connects, given its port and that of the relay."""
@@ -31,7 +31,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 def always(name: str) -> Source:
-    """The source of a relay that one process uses."""
+    """Return the source of a relay that only one process uses."""
 
     def source(port: int, relay: int) -> str:
         del port, relay
@@ -45,7 +45,7 @@ class Cut:
     how: How
     ends: Ends
     connections: int = 0
-    """How many it has hit."""
+    """The number of connections that the cut has hit."""
 
     def stalls(self, connection: "_Connection", *, back: bool) -> bool:
         return _STALLED[self.how][back] and self.ends(connection.source, connection.target)
@@ -92,7 +92,7 @@ class Network:
         listening = free_port()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(asyncio.CancelledError):  # at the end of all; whoever called this would log it
+            with suppress(asyncio.CancelledError):  # cancelled at the end; the caller would log it
                 await self._carry(target, port, source, reader, writer)
 
         starting = asyncio.run_coroutine_threadsafe(asyncio.start_server(connected, LOOPBACK, listening), self._loop)
@@ -101,7 +101,7 @@ class Network:
 
     @contextmanager
     def cut(self, cut: Cut, *, reset_at_end: bool) -> Generator[None]:
-        """Stalled bytes arrive at the end, unless the connections are reset then."""
+        """Cut connections for a while. Stalled bytes arrive at the end, unless the connections are reset then."""
         asyncio.run_coroutine_threadsafe(self._begin(cut), self._loop).result()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Which process holds the other end of a connection on loopback."""
+"""Finds the process at the other end of a connection on loopback."""
 
 import socket
 import struct
@@ -20,11 +20,11 @@ _NO_COOKIE: Final = 0xFFFF_FFFF
 _HEADER: Final = struct.Struct("=IHHII")
 _SOCKET: Final = struct.Struct("!HH4s12x4s12x")
 _INODE: Final = struct.Struct("=84xI")
-"""Its place in the answer."""
+"""The place of the inode in the kernel's answer."""
 
 
 def owner_of(processes: Mapping[str, ProcessServer]) -> Source:
-    """Other processes are an empty string."""
+    """Return a source that names one of `processes`, or is empty for any other process."""
 
     def owner(port: int, relay: int) -> str:
         opened = f"socket:[{_inode(port, relay)}]"
@@ -47,7 +47,7 @@ def _inode(port: int, peer: int) -> int:
 
 
 def _holds(process: ProcessServer, opened: str) -> bool:
-    with suppress(OSError, ServerFailedError):  # it is killed meanwhile
+    with suppress(OSError, ServerFailedError):  # the process was killed meanwhile
         for descriptor in (Path("/proc") / str(process.pid) / "fd").iterdir():
             with suppress(OSError):
                 if str(descriptor.readlink()) == opened:

@@ -1,4 +1,4 @@
-"""Cuts of the network between processes, for a while each time."""
+"""Cuts of the network between processes, each for a while."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from .network import HOWS, Cut, Ends, Network
 from .striker import Strike
 
 _CUT_SECONDS: Final = (0.2, 6.0)
-"""The longest is longer than an election takes, and longer than a worker keeps its partitions."""
+"""Durations of cuts; the longest exceeds an election, and the time a worker keeps its partitions."""
 
 
 class Sides(NamedTuple):
@@ -20,7 +20,7 @@ class Sides(NamedTuple):
 
 
 def partition(network: Network, sides: Callable[[random.Random], Sides | None]) -> Strike:
-    """`sides` may block, and runs in a thread."""
+    """Cut the network between two sides. `sides` may block, and runs in a thread."""
 
     async def strike(choice: random.Random) -> str:
         found = await asyncio.to_thread(sides, choice)
@@ -36,7 +36,7 @@ def partition(network: Network, sides: Callable[[random.Random], Sides | None]) 
 
 
 def between(source: str, target: str) -> Callable[[random.Random], Sides]:
-    """The connections that one process makes to another."""
+    """Choose the connections that one process makes to another."""
 
     def ends(a: str, b: str) -> bool:
         return (a, b) == (source, target)
@@ -47,7 +47,7 @@ def between(source: str, target: str) -> Callable[[random.Random], Sides]:
 def cut_off(
     victim: Callable[[random.Random], ProcessServer | None], peers: Sequence[str]
 ) -> Callable[[random.Random], Sides | None]:
-    """A member without its peers, which clients still reach; or, as often, without anybody."""
+    """Cut a member off from its peers, while clients still reach it, or, as often, from everybody."""
 
     def sides(choice: random.Random) -> Sides | None:
         server = victim(choice)

@@ -19,7 +19,7 @@ def only(server: ProcessServer) -> Victim:
 
 
 def killing(victim: Victim, down_seconds: float, what: str = "killed") -> Strike:
-    """kill -9, and a start on the same data after a random time with the mean `down_seconds`."""
+    """Kill by kill -9, and start on the same data after a random time with the mean `down_seconds`."""
 
     async def strike(choice: random.Random) -> str:
         server = await asyncio.to_thread(victim, choice)
@@ -40,7 +40,7 @@ def killing(victim: Victim, down_seconds: float, what: str = "killed") -> Strike
 
 
 def freezing(victim: Victim, seconds: Seconds) -> Strike:
-    """Connections stay open, and nothing answers."""
+    """Freeze a process: connections stay open, and nothing answers."""
 
     async def strike(choice: random.Random) -> str:
         server = await asyncio.to_thread(victim, choice)

@@ -1,4 +1,4 @@
-"""What every strike looks like, and who carries strikes out while a load runs."""
+"""The interface of strikes, and the striker that carries them out while a load runs."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from typing import Final
 
 HEALTHY_SECONDS: Final = 60.0
 _DONE: Final = 20
-"""Writes of the load between two strikes, so that each strike meets a load."""
+"""The number of writes between two strikes, so that each strike meets a load."""
 _POLL_SECONDS: Final = 0.02
 
 Strike = Callable[[random.Random], Awaitable[str]]
@@ -28,22 +28,22 @@ def _always() -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """Strikes that never overlap. Those of different targets do."""
+    """A set of strikes that never overlap. Strikes on different targets do."""
 
     name: str
     strikes: Sequence[Strike]
-    """Each as likely as often as it is listed."""
+    """The strikes to choose from; a strike listed twice is twice as likely."""
     between_seconds: float
-    """The mean of a random time."""
+    """The mean of the random time between two strikes."""
     healthy: Callable[[], bool] = _always
-    """Has to hold before the next strike. It may block, and runs in a thread."""
+    """Has to return True before the next strike. It may block, and runs in a thread."""
     waits: float = 1.0
     """The share of strikes that wait for writes of the load."""
 
 
 @dataclass
 class Striker:
-    """`done` counts the writes that were acknowledged so far."""
+    """Carries out the strikes. `done` returns the number of acknowledged writes."""
 
     targets: Sequence[Target]
     seed: int
@@ -52,7 +52,7 @@ class Striker:
     strikes: Counter[str] = field(default_factory=Counter[str])
     findings: list[str] = field(default_factory=list[str])
     stalled: dict[str, float] = field(default_factory=dict[str, float])
-    """For each kind of strike the longest time without an acknowledged write, until the load went on."""
+    """For each kind of strike, the longest time without an acknowledged write until the load continued."""
 
     async def run(self) -> None:
         await asyncio.gather(*map(self._strike, self.targets))

@@ -1,4 +1,4 @@
-"""The clock of a program jumps while the program runs, ahead and back."""
+"""The clock of a running program jumps ahead and back."""
 
 import subprocess
 import time

@@ -1,4 +1,4 @@
-"""A cut stops what it says, of the connections that it hits, and for its time alone."""
+"""A cut stops what its kind says, on the connections that it hits, for its duration only."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ SILENCE_SECONDS = 0.2
 
 
 class Echo:
-    """A server that answers what it hears; `heard` has all of it."""
+    """A server that echoes its input; `heard` has all of it."""
 
     def __init__(self) -> None:
         self.heard = b""

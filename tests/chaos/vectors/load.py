@@ -54,7 +54,7 @@ async def _write(writer: Writer) -> None:
             await writer.asking.request("erase", memory(namespace, key), id)
             living.remove(key)
         elif key in living and chance < 0.3:
-            # The same text: nothing is embedded for it, and it has to be found at its new version all the same.
+            # The text is the same, so nothing is embedded, but the new version must still be found.
             await writer.write(
                 "put", memory(namespace, key, value=_newest(writer, key), importance=chance), repeats=False
             )

@@ -1,4 +1,4 @@
-"""How the index joins the harness: what was acknowledged is found as it is, once, and nothing else is."""
+"""The index in the harness: recall finds acknowledged memories once, in their newest version, and nothing else."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compares what the index finds with what the memory service holds. A finding names the namespace and the key."""
+"""Compares the index with the memory service. A finding names the namespace and the key."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from ..memory.journal import Journal
 _CAUGHT_UP_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
 _SECONDS: Final = 30.0
-"""A sweep looks twice, and a recall may wait for a model that is just being loaded."""
+"""Time for a sweep, which looks twice, or for a recall that waits for a model to load."""
 
 Body = dict[str, Any]
 Place = tuple[str, str]
@@ -64,7 +64,7 @@ async def check_statuses(vectors: Asking, held: dict[Place, Body]) -> list[str]:
 
 
 async def check_found(vectors: Asking, place: Place, journal: Journal, memory: Body | None) -> list[str]:
-    """By what it says now; and not by what it said before."""
+    """Check that a memory is found by its present text, and not by its former texts."""
     namespace, key = place
     if memory is not None:
         answer = await recalled(vectors, memory["value"], namespace)
@@ -84,7 +84,7 @@ async def recalled(vectors: Asking, text: str, namespace: str) -> Body:
 
 
 async def check_points(vectors: Asking) -> list[str]:
-    """Who died in the middle may have left points that nobody counts, but none may lack; and a sweep removes them."""
+    """Check that no point is missing. A killed worker may leave extra points, which one sweep removes."""
     first = await sweep(vectors, dry_run=True)
     found = [f"the index lacks {first['missing']} of {first['checked']}"] if first["missing"] else []
     await sweep(vectors, dry_run=False)

@@ -50,7 +50,7 @@ class Told:
 
 @dataclass
 class Agent:
-    """One agent of a tenant of its own, asking one service; a subclass for each service names it."""
+    """One agent of a tenant of its own that calls one service; a subclass for each service names it."""
 
     client: Client
     worker: Worker
@@ -61,7 +61,7 @@ class Agent:
 
     @property
     def ledger(self) -> Ledger:
-        """The worker's own, to look behind it and to break it."""
+        """The worker's own ledger, which tests inspect or break."""
         return self.worker._parts.ledger  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
 
     def called(self, name: str) -> Self:
@@ -71,11 +71,12 @@ class Agent:
         return f"hive.req.{encode_token(self.tenant)}.{encode_token(self.name)}.{self.SERVICE}.{operation}"
 
     def id(self, name: str) -> str:
-        """A message id that nobody else has: for a moment, the stream of commands knows ids without their owners."""
+        """Return a message id that includes the tenant, since the stream of commands ignores owners when it detects
+        duplicates."""
         return f"{self.tenant}-{name}"
 
     async def ask(self, operation: str, body: Body | None = None, /, *, id: str | None = None, **fields: Any) -> Body:
-        """The reply's body. Raises `Refused`. `id` is the request's `Nats-Msg-Id`."""
+        """Return the reply's body. Raises `Refused`. `id` is the request's `Nats-Msg-Id`."""
         return await self.send(operation, orjson.dumps({**(body or {}), **fields}), id=id)
 
     async def send(
@@ -110,7 +111,7 @@ class Agent:
         id: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        """A durable command, until the stream has it."""
+        """Publish a durable command, and return once the stream has it."""
         tokens = [self.tenant, self.name, self.SERVICE, operation, route]
         subject = "hive.in." + ".".join(map(encode_token, tokens))
         found = {**(headers or {}), **({"Nats-Msg-Id": id} if id else {})}
@@ -121,7 +122,7 @@ class Agent:
         assert "error" not in answer, answer
 
     async def announced(self) -> None:
-        """Until everything that was committed so far stands on the feed."""
+        """Wait until every commit so far is on the feed."""
 
         async def idle() -> bool:
             health = await self.worker.probe()
@@ -130,12 +131,12 @@ class Agent:
         await eventually(idle, "everything is announced")
 
     async def feed(self, below: str = ">") -> list[Told]:
-        """Everything that this tenant was told so far."""
+        """Return all changes of this tenant so far."""
         await self.announced()
         return await self.stored("CHANGES", f"hive.chg.{encode_token(self.tenant)}.{below}")
 
     async def feed_of(self, count: int, below: str = ">") -> list[Told]:
-        """The feed once it tells of so many changes."""
+        """Wait until the feed has `count` changes, and return it."""
         found: list[Told] = []
 
         async def told() -> bool:
@@ -152,7 +153,7 @@ class Agent:
         return await self.stored("DEAD", f"hive.dead.{encode_token(self.tenant)}.>")
 
     async def letters(self, count: int) -> list[Told]:
-        """The dead letters once there are so many."""
+        """Wait until there are `count` dead letters, and return them."""
         found: list[Told] = []
 
         async def there() -> bool:

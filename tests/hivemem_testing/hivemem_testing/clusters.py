@@ -18,7 +18,7 @@ from hivemem_testing.readiness import ANSWER_TIMEOUT_SECONDS, REPLICA_SET, accep
 MEMBERS: Final = 3
 HEALTHY_SECONDS: Final = 60.0
 Front = Callable[[str, int], int]
-"""Returns the port at which a member is reached, which leads to its own: a member's name and port to a port."""
+"""Takes a member's name and its own port, and returns the port by which the others reach it."""
 ELECTION_MILLISECONDS: Final = 2_000
 """A fifth of the default, so that a test need not wait ten seconds for each new primary."""
 _HEARTBEAT_MILLISECONDS: Final = 500
@@ -34,7 +34,7 @@ class NatsCluster:
         return ",".join(node.url for node in self.nodes)
 
     def healthy(self) -> bool:
-        """Whether every node runs, and its streams and consumers are up to date."""
+        """Return whether every node runs, and its streams and consumers are up to date."""
         return all(http_answers(LOOPBACK, port, "/healthz") for port in self.monitors)
 
     def stop(self) -> None:
@@ -48,7 +48,8 @@ def _no_front(name: str, port: int) -> int:
 
 
 def packaged_nats_cluster(directory: Path, front: Front = _no_front) -> NatsCluster:
-    """Return when it is healthy. The nodes reach each other by `front`, clients reach them as they are."""
+    """Start the cluster and wait until it is healthy. The nodes reach each other by `front`, clients reach them
+    directly."""
     routes = [free_port() for _ in range(MEMBERS)]
     monitors = [free_port() for _ in range(MEMBERS)]
     fronts = [front(f"nats{number}", port) for number, port in enumerate(routes)]
@@ -77,12 +78,12 @@ class MongoReplicaSet:
         return f"mongodb://{hosts}/?replicaSet={REPLICA_SET}"
 
     def primary(self) -> ProcessServer | None:
-        """The member that takes writes. None during an election, and while two members claim to be it."""
+        """Return the member that takes writes, or None during an election or while two members claim to be it."""
         found = [member for member in self.members if _hello(member).get("isWritablePrimary")]
         return found[0] if len(found) == 1 else None
 
     def healthy(self) -> bool:
-        """Whether there is one primary, and every other member follows it."""
+        """Return whether there is one primary, and every other member follows it."""
         states = [_hello(member) for member in self.members]
         primaries = sum(bool(state.get("isWritablePrimary")) for state in states)
         return primaries == 1 and all(state.get("isWritablePrimary") or state.get("secondary") for state in states)
@@ -105,7 +106,7 @@ class MongoReplicaSet:
 
 
 def packaged_mongo_replica_set(directory: Path, front: Front = _no_front) -> MongoReplicaSet:
-    """Return when it has a primary that the others follow. Members and clients reach each member by `front`."""
+    """Start the set and wait until the others follow its primary. Members and clients reach each member by `front`."""
     members: list[ProcessServer] = []
     for number in range(MEMBERS):
         port = free_port()

@@ -1,4 +1,4 @@
-"""Servers as containers, where a Docker engine answers and their images can be had."""
+"""Servers as containers, if a Docker engine answers and their images are available."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +31,7 @@ SEAWEEDFS_KEYS_FILE = "/hivemem-seaweedfs.json"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a port of the container is reached from here."""
+    """The host and the port at which a container's port is reached from here."""
 
     host: str
     port: int
@@ -88,7 +88,7 @@ def mongo_container() -> ContainerServer:
         return mongo_is_ready(place.host, place.port, "localhost:27017")
 
     def address(place: Place) -> Address:
-        # The member's own name is good inside the container alone, so clients are kept from following it.
+        # The member's own name resolves inside the container alone, so clients connect directly.
         return Address(f"mongodb://{place.host}:{place.port}/?replicaSet={REPLICA_SET}&directConnection=true")
 
     return _started("mongod", container, 27017, ready, address)

@@ -1,4 +1,4 @@
-"""What every test server offers, wherever it comes from."""
+"""The interface of every test server, wherever it comes from."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -8,7 +8,7 @@ Origin = Literal["environment", "docker", "packages"]
 
 
 class ServerUnavailableError(Exception):
-    """A server can be had in none of the three ways; the text says what is missing and what to set instead."""
+    """None of the three ways yields the server; the text says what is missing and which variable to set instead."""
 
     def __init__(self, server: str, why: str, variable: str) -> None:
         super().__init__(f"{server}: {why}; or start one yourself and set {variable} to its address")
@@ -18,10 +18,10 @@ class ServerUnavailableError(Exception):
 class Address:
     url: str
     grpc_port: int | None = None
-    """Qdrant's second port, where it is known."""
+    """Qdrant's second port, if it is known."""
     access_key: str = ""
     secret_key: str = ""
-    """The keys are those of the object store; the other servers have none."""
+    """The secret key. Only the object store has keys."""
 
 
 class Server(Protocol):
@@ -33,7 +33,7 @@ class Server(Protocol):
     def origin(self) -> Origin: ...
     @property
     def detail(self) -> str:
-        """Which one of this origin: a version, an image, a variable."""
+        """The version, the image or the variable of this server, depending on its origin."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class Server(Protocol):
 
 
 def describe(server: Server) -> str:
-    """One line for a person: `mongod: from packages, 8.2.0, mongodb://127.0.0.1:20123/?replicaSet=rs0`."""
+    """Describe the server in one line: `mongod: from packages, 8.2.0, mongodb://127.0.0.1:20123/?replicaSet=rs0`."""
     return f"{server.name}: from {server.origin}, {server.detail}, {without_password(server.url)}"
 
 

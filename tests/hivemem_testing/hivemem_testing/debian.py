@@ -14,12 +14,12 @@ DOWNLOAD_TIMEOUT_SECONDS = 60
 
 
 def openssl_libraries() -> Path:
-    """The folder that holds the two libraries, fetched at the first call on this machine."""
+    """Return the folder that holds the two libraries, fetched at the first call on this machine."""
     return cached(f"openssl-1.1.1w-{SHA256[:12]}", _fill)
 
 
 def mirror(directory: Path) -> str:
-    """The address of Debian's main archive, as apt is set up. Asking needs no root and no package lists."""
+    """Return the address of Debian's main archive from apt's configuration, without root or package lists."""
     if shutil.which("apt-get") is None:
         raise FetchError("mongod needs OpenSSL 1.1 from Debian, and there is no apt-get to name a mirror")
     listed = run(["apt-get", "update", "--print-uris"], directory)

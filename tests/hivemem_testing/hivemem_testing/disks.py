@@ -1,4 +1,4 @@
-"""Small disks, to be filled."""
+"""Small disks that tests fill up."""
 
 import subprocess
 from collections.abc import Generator
@@ -19,7 +19,7 @@ def grow(place: Path, mebibytes: int) -> None:
 
 @contextmanager
 def small_disk(place: Path, mebibytes: int) -> Generator[None]:
-    """Skips the test where nothing may be mounted."""
+    """Mount a small disk, or skip the test if nothing may be mounted."""
     place.mkdir()
     mounted = mount(place, f"size={mebibytes}m,mode=700")
     if mounted.returncode:

@@ -1,4 +1,4 @@
-"""Is there a Docker engine, and does it have an image: questions whose answer takes a bounded time."""
+"""Finds out, in a bounded time, whether there is a Docker engine and whether it has an image."""
 
 import functools
 import gc
@@ -10,19 +10,19 @@ ENGINE_TIMEOUT_SECONDS = 3.0
 LIST_TIMEOUT_SECONDS = 30.0
 PULL_TIMEOUT_SECONDS = 180.0
 
-# One failed pull tells of the next ones: each could take as long as an unreachable registry takes to time out.
+# After one failed pull the others are not tried: each could wait for the timeout of an unreachable registry.
 _failed_pulls: list[str] = []
 
 
 class NoContainerError(Exception):
-    """Docker cannot give this server; the text says why."""
+    """Docker cannot provide this server; the text gives the reason."""
 
 
 @functools.cache
 def engine_failure() -> str | None:
-    """Why no Docker engine can be used from here; None where one can."""
+    """Return why no Docker engine can be used from here, or None."""
     with warnings.catch_warnings():
-        # docker-py leaves the socket of a failed attempt to the collector, which would complain in somebody's test.
+        # docker-py leaves a failed socket to the garbage collector, whose warning would hit a later test.
         warnings.simplefilter("ignore", ResourceWarning)
         failure = _ask_engine()
         gc.collect()
@@ -35,10 +35,10 @@ def _ask_engine() -> str | None:
     except ImportError:
         return "testcontainers is not installed"
     try:
-        # An engine that accepts and never answers ends in the client's timeout.
+        # An engine that accepts and never answers runs into the client's timeout.
         with closing(DockerClient(timeout=ENGINE_TIMEOUT_SECONDS).client) as client:
             client.ping()  # pyright: ignore[reportUnknownMemberType]  its arguments have no types
-    except Exception:  # docker-py lets errors of requests and of urllib3 through besides its own
+    except Exception:  # docker-py also raises errors of requests and urllib3
         return "no Docker engine answers"
     return None
 
@@ -58,9 +58,8 @@ def have_image(image: str) -> None:
 
 @functools.cache
 def settle_cleaner() -> None:
-    """testcontainers starts a container of its own that removes the others when this process dies. Where its image
-    cannot be had it is switched off, and the servers are removed by `stop` alone.
-    """
+    """Configure how leftover containers are removed. testcontainers starts a container that removes the others when
+    this process dies. If its image is missing it is switched off, and only `stop` removes the servers."""
     from testcontainers.core.config import testcontainers_config
 
     if testcontainers_config.ryuk_disabled:

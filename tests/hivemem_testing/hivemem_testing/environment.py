@@ -1,4 +1,4 @@
-"""Servers that somebody else runs, named by environment variables."""
+"""Running servers that environment variables name."""
 
 import os
 import time
@@ -16,7 +16,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class EnvironmentServer:
-    """A server that is not ours to start or stop: both do nothing."""
+    """A server that the tests do not own: `start` and `stop` do nothing."""
 
     name: str
     detail: str
@@ -86,6 +86,6 @@ def _named(name: str, variable: str, wanted: str, usable: Callable[[str], bool])
 
 
 def _place(url: str, default_port: int) -> tuple[str, int]:
-    """Host and port of the first address in `url`."""
+    """Return host and port of the first address in `url`."""
     place = urlsplit(url.partition(",")[0])
     return place.hostname or "127.0.0.1", place.port or default_port

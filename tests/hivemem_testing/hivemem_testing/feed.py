@@ -1,11 +1,11 @@
-"""Changes as a worker announces them, for tests that stand in for one."""
+"""Changes in the form in which workers announce them, for tests that play a worker."""
 
 from nats.aio.client import Client
 
 from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.streams import FEED_ID, SIGNATURE
 from hivemem_contracts.subjects import Address, change_subject
-from hivemem_runtime.bus.fleet_key import fleet_key, signature
+from hivemem_runtime.bus.feed.fleet_key import fleet_key, signature
 
 LEDGER = "tests"
 

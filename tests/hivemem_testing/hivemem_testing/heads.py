@@ -1,4 +1,4 @@
-"""A store of nothing but heads, for decisions: what they append is applied at once."""
+"""A store of heads alone, for tests of decisions: appends are applied at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from hivemem_runtime.ledger.port import Append, Head
 
 @dataclass
 class DictHeads:
-    """`at` is a clock that goes on by one for each decision."""
+    """Heads in a dictionary. `at` is a clock that ticks once per decision."""
 
     heads: dict[tuple[str, str], Head[Any]] = field(default_factory=dict[tuple[str, str], Head[Any]])
     records: dict[tuple[str, str], list[tuple[Stamp, Any]]] = field(

@@ -1,4 +1,4 @@
-"""What each service promises of idempotency keys: one key is one command."""
+"""The promise of each service about idempotency keys: one key is one command."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -13,7 +13,7 @@ _CHANGING = ("duplicate", "expires_at")
 AgentT = TypeVar("AgentT", bound=Agent)
 
 Case = Callable[[AgentT], Awaitable[tuple[Body, Body]]]
-"""Prepares what an operation needs, and answers two bodies that ask for something else."""
+"""Prepares the state for an operation, and returns two bodies that request different things."""
 
 
 def writes_of(contract: ServiceContract) -> list[str]:
@@ -21,7 +21,8 @@ def writes_of(contract: ServiceContract) -> list[str]:
 
 
 async def check_one_command(bot: AgentT, operation: str, case: Case[AgentT]) -> None:
-    """The same id with the same body, in another order, has the first answer; with another body it is refused."""
+    """Check that a repeated id gets the first answer for an equal body, in any field order, and is refused for another
+    body."""
     body, other = await case(bot)
     first = await bot.ask(operation, body, id="one")
     for _ in range(2):
@@ -30,7 +31,7 @@ async def check_one_command(bot: AgentT, operation: str, case: Case[AgentT]) -> 
         assert refused.context == {"field": "Nats-Msg-Id"}
         again = await bot.send(operation, orjson.dumps(reordered(body)), id="one")
         assert lasting(again) == lasting(first)
-    # It is another's id that is refused, not the command.
+    # The refusal concerned the reused id: under a new id the other body is accepted.
     await bot.ask(operation, other, id="another")
 
 
@@ -44,7 +45,7 @@ def reordered(value: Any) -> Any:
 
 
 def lasting(answer: Any) -> Any:
-    """What an answer says each time: an upload that is asked about lives longer, for one."""
+    """Return an answer without the fields that change each time, such as the expiry of an upload."""
     if isinstance(answer, dict):
         return {name: lasting(value) for name, value in cast("Body", answer).items() if name not in _CHANGING}
     if isinstance(answer, list):

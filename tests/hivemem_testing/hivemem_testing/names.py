@@ -1,4 +1,4 @@
-"""Names of files that are to be refused, and such as are to be taken as they are."""
+"""File names that must be refused, and file names that must be kept exactly."""
 
 from typing import Final
 

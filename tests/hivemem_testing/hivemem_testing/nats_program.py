@@ -1,4 +1,4 @@
-"""The nats-server that is installed here, and the configuration the tests give it."""
+"""The installed nats-server, and its configuration in the tests."""
 
 import importlib.metadata
 import json
@@ -15,7 +15,7 @@ VERSION_TIMEOUT_SECONDS = 10
 
 
 def nats_binary() -> tuple[Path, str]:
-    """The binary and its version: one on PATH that is new enough, else that of the Python package."""
+    """Return a binary and its version: the one on PATH if it is new enough, else that of the Python package."""
     on_path = shutil.which("nats-server")
     if on_path is not None and version_of(version := _version(Path(on_path))) >= OLDEST_VERSION:
         return Path(on_path), version

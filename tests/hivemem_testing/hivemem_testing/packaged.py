@@ -40,7 +40,7 @@ Found = TypeVar("Found")
 def packaged_nats(
     directory: Path, port: int = 0, *, sync_interval: str | None = None, extra_configuration: str = ""
 ) -> ProcessServer:
-    """A nats-server with JetStream. `extra_configuration` ends its configuration file: accounts, users."""
+    """Build a nats-server with JetStream. `extra_configuration` is appended to its configuration file."""
     binary, version = _or_unavailable("nats-server", "HIVEMEM_TEST_NATS_URL", nats_binary)
     port = port or free_port()
     configuration = _made(directory) / "nats.conf"
@@ -60,7 +60,7 @@ def packaged_nats(
 
 
 def packaged_mongo(directory: Path, port: int = 0) -> ProcessServer:
-    """A mongod as the only member, and the primary, of the replica set `rs0`."""
+    """Build a mongod that is the only member, and the primary, of the replica set `rs0`."""
     port = port or free_port()
     server = mongod(directory, port, functools.partial(mongo_is_ready, LOOPBACK, port, f"{LOOPBACK}:{port}"))
     server.start()
@@ -68,7 +68,7 @@ def packaged_mongo(directory: Path, port: int = 0) -> ProcessServer:
 
 
 def mongod(directory: Path, port: int, ready: Callable[[], bool]) -> ProcessServer:
-    """A member of the replica set `rs0`, which is not started yet."""
+    """Build a member of the replica set `rs0`, without starting it."""
     variable = "HIVEMEM_TEST_MONGO_URL"
     binary = _npm_binary("mongod", variable, MONGOD)
     libraries = _or_unavailable("mongod", variable, openssl_libraries)
@@ -79,7 +79,7 @@ def mongod(directory: Path, port: int, ready: Callable[[], bool]) -> ProcessServ
         command=(
             *(str(binary), "--dbpath", str(data), "--bind_ip", LOOPBACK, "--port", str(port)),
             *("--replSet", REPLICA_SET, "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket"),
-            # A primary that is told to end would otherwise wait 15 seconds for a successor.
+            # By default a stopping primary waits 15 seconds for a successor.
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=0"),
             *FORGETTING_FILES,
         ),
@@ -151,7 +151,7 @@ def packaged_seaweedfs(directory: Path, port: int = 0) -> ProcessServer:
         command=(str(binary), *arguments),
         port=port,
         ready=functools.partial(objects_are_ready, LOOPBACK, port, ACCESS_KEY, SECRET_KEY),
-        stop_seconds=2.0,  # it would wait for clients that keep their connections
+        stop_seconds=2.0,  # otherwise it waits for clients to close their connections
     )
     address = Address(f"http://{LOOPBACK}:{port}", access_key=ACCESS_KEY, secret_key=SECRET_KEY)
     return _started(program, address, directory)

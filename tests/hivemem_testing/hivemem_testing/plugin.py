@@ -1,4 +1,4 @@
-"""Servers as fixtures: each is started when the first test asks for it, and the run says where each came from."""
+"""Servers as fixtures: each is started when the first test asks for it, and the run reports the origin of each."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from hivemem_testing.contract import Server, describe
 from hivemem_testing.servers import shared_minio, shared_mongo, shared_nats, shared_qdrant, shared_seaweedfs
+from hivemem_testing.stores import left_out
 
 LINES = pytest.StashKey[list[str]]()
 
@@ -16,7 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash[LINES]:
+    lines = [*config.stash[LINES], *filter(None, [left_out(config)])]
+    if lines:
         terminalreporter.section("servers")
         for line in lines:
             terminalreporter.write_line(line)

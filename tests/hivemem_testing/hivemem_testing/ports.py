@@ -1,4 +1,4 @@
-"""Ports for servers that are killed and come back on the same one."""
+"""Ports for servers that are killed and restarted on the same port."""
 
 import random
 import socket
@@ -11,10 +11,10 @@ ATTEMPTS = 200
 
 
 def free_port() -> int:
-    """A port that nothing listens on, outside the range from which the kernel takes ports for outgoing connections.
+    """Return a free port outside the range from which the kernel takes ports for outgoing connections.
 
-    Inside that range another connection could take the port while its server is down, and a client that keeps on
-    reconnecting could even be connected to itself.
+    Inside that range another connection could take the port while its server is down, and a client that keeps
+    reconnecting could even connect to itself.
     """
     highest = _first_ephemeral_port() - 1
     for _ in range(ATTEMPTS):

@@ -1,4 +1,4 @@
-"""A server as a process of our own, that can be killed, paused and started again on the same data."""
+"""A server as a child process that can be killed, paused and restarted on the same data."""
 
 import atexit
 import os
@@ -23,7 +23,7 @@ LOG_LINES_SHOWN = 15
 
 
 class ServerFailedError(Exception):
-    """The server's process ended, or did not become ready in time; the text ends with the last lines of its log."""
+    """The server's process ended, or was not ready in time; the text ends with the last lines of its log."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Program:
     command: tuple[str, ...]
     port: int
     ready: Callable[[], bool]
-    """Whether the server can be used now; it is asked again until it says yes."""
+    """Returns whether the server can be used now; it is called until it returns True."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     stop_seconds: float = STOP_TIMEOUT_SECONDS
-    """How long an orderly end may take."""
+    """The time limit of an orderly end."""
 
 
 class ProcessServer:
-    """Keeps its port, and its data in `directory`, over every restart. As a context manager it stops itself."""
+    """A server that keeps its port and `directory` over restarts. As a context manager it stops itself."""
 
     def __init__(self, program: Program, address: Address, directory: Path) -> None:
         self.name = program.name
@@ -68,10 +68,10 @@ class ProcessServer:
     def start(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
-        # Else the answers of whoever holds the port would pass for those of the new process.
+        # Another process on the port would otherwise pass for the new server.
         if accepts(LOOPBACK, self._program.port):
             raise ServerFailedError(f"{self.name}: something else listens on port {self._program.port}")
-        # Nothing of the caller's environment but the PATH: a stray setting must not change the server under test.
+        # The server gets PATH alone, since a stray variable must not change the server under test.
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._directory)}
         self._process = spawn(
             self._program.command,
@@ -86,7 +86,7 @@ class ProcessServer:
             raise
 
     def stop(self) -> None:
-        """End the process in an orderly way, or by SIGKILL where it does not heed."""
+        """End the process in an orderly way, or by SIGKILL if it does not react."""
         process = self._process
         if process is not None and process.poll() is None:
             process.terminate()
@@ -99,19 +99,19 @@ class ProcessServer:
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone. The data stay as they are."""
+        """Send SIGKILL, and wait until the process is gone. The data stays as it is."""
         process = self._running()
         process.kill()
         process.wait()
         self._process = None
 
     def restart(self) -> None:
-        """Start again on the same port and data; a process that still runs is stopped first."""
+        """Start again on the same port and data; a running process is stopped first."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, and nothing answers."""
+        """Send SIGSTOP: connections stay open, and nothing answers."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)

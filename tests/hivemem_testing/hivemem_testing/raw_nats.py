@@ -1,4 +1,4 @@
-"""A connection to NATS that sends bytes as they are: what no client library would write, and the server takes."""
+"""A connection to NATS for raw bytes that no client library would write, but the server accepts."""
 
 import asyncio
 from typing import Final, Self
@@ -25,11 +25,11 @@ HEADER_BLOCKS: Final = (
     b"\0\0\0\0",
     bytes(range(256)),
 )
-"""Header blocks that are none."""
+"""Invalid header blocks."""
 
 
 class RawNats:
-    """Publishes whatever it is told to."""
+    """Publishes any header block with any data."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -44,7 +44,7 @@ class RawNats:
         return raw
 
     async def publish(self, subject: bytes, headers: bytes | None, body: bytes, reply: bytes = b"") -> None:
-        """Returns when the server has it."""
+        """Publish, and return once the server has the message."""
         place = b" ".join(filter(None, (subject, reply)))
         if headers is None:
             frame = b"PUB %b %d\r\n%b\r\n" % (place, len(body), body)

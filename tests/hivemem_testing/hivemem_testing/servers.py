@@ -1,4 +1,4 @@
-"""The servers the tests run against.
+"""The servers for the tests.
 
 `shared_…` takes the first of three ways that works: the address in the environment, a container, a process from the
 package registries. `packaged_…` always starts a private process, which a test may kill, pause and restart.
@@ -84,7 +84,7 @@ def _first(
     packaged: Callable[[Path], ProcessServer],
     directory: Path | None,
 ) -> Server:
-    """Without a `directory` a process keeps its data in a temporary one, until this process ends."""
+    """Return the first server that works. Without a `directory` a process keeps its data in a temporary one."""
     named = from_environment()
     if named is not None:
         return named

@@ -1,9 +1,15 @@
-"""The settings of each kind of store that a worker can keep its things in, empty at first."""
+"""The stores that the tests of a worker run on.
 
+The ledger's conformance suite proves each store. So a worker's tests run on SQLite, and only the modules that depend on
+the store (concurrency, kills, long scans) run on the others too. `HIVEMEM_TEST_STORES=all` runs every test on every
+store.
+"""
+
+import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pymongo import MongoClient
@@ -11,6 +17,31 @@ from pymongo import MongoClient
 from hivemem_testing.contract import Server
 
 Settings = dict[str, Any]
+
+EVERYWHERE: Final = os.environ.get("HIVEMEM_TEST_STORES") == "all"
+LEFT_OUT: Final = pytest.StashKey[int]()
+"""Counts the tests of this run that one store is enough for."""
+
+
+def parametrize_stores(
+    metafunc: pytest.Metafunc, fixture: str, stores: Sequence[str], sensitive: Collection[str]
+) -> None:
+    """Parametrize `fixture` with every store in `sensitive` modules, and with the first one elsewhere."""
+    if fixture not in metafunc.fixturenames:
+        return
+    everywhere = EVERYWHERE or metafunc.definition.path.stem in sensitive
+    chosen = stores if everywhere else stores[:1]
+    if len(chosen) < len(stores):
+        metafunc.config.stash[LEFT_OUT] = metafunc.config.stash.get(LEFT_OUT, 0) + 1
+    metafunc.parametrize(fixture, chosen, indirect=True, scope="session")
+
+
+def left_out(config: pytest.Config) -> str | None:
+    """Return a line about the tests that did not run on every store, if there are any."""
+    count = config.stash.get(LEFT_OUT, 0)
+    return (
+        f"{count} tests of workers ran on one store: HIVEMEM_TEST_STORES=all runs them on every one" if count else None
+    )
 
 
 def _sqlite(request: pytest.FixtureRequest, name: str) -> Iterator[Settings]:
@@ -28,4 +59,4 @@ def _mongo(request: pytest.FixtureRequest, name: str) -> Iterator[Settings]:
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest, str], Iterator[Settings]]] = {"sqlite": _sqlite, "mongo": _mongo}
-"""By the name of the store; each is given the fixture's request and a name for what is made."""
+"""The stores by name; each takes the fixture's request and a name for its database."""

@@ -1,4 +1,4 @@
-"""Waiting for what nothing signals, within a bound."""
+"""A bounded wait for a condition that no signal announces."""
 
 import asyncio
 import inspect

@@ -1,11 +1,11 @@
-"""An embedder that is told what to do, and a clock that is told the time."""
+"""An embedder that a test scripts, and a clock that a test sets."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hivemem_vectors.ports import Embeddings
+from hivemem_vectors.embedders.ports import Embeddings
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 
 class ScriptedEmbedder:
-    """The length of a text and its first character as its embedding; notes what it was asked."""
+    """Embeds a text as its length and its first character, and records its calls."""
 
     model = "scripted"
     dimension = 2

@@ -1,4 +1,4 @@
-"""A small server that answers `/v1/embeddings` as it is told to, over a real socket."""
+"""A small server for `/v1/embeddings` with scripted answers, over a real socket."""
 
 import asyncio
 import base64
@@ -17,11 +17,11 @@ class Answer(NamedTuple):
 
 
 class Hang(NamedTuple):
-    """No answer until the server ends."""
+    """Sends no answer until the server ends."""
 
 
 class Hangup(NamedTuple):
-    """The connection is closed in place of an answer."""
+    """Closes the connection instead of an answer."""
 
 
 Told = Answer | Hang | Hangup | Callable[[dict[str, Any]], Answer]
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class Endpoint:
-    """Answers what it is told, in order, and good embeddings after that."""
+    """Gives the scripted answers in order, then good embeddings."""
 
     def __init__(self, *told: Told) -> None:
         self.requests: list[Request] = []

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.batching import BatchedEmbedder, BatchMass, text_mass
-from hivemem_vectors.ports import CHARACTERS_PER_TEXT, TEXTS_PER_CALL
+from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass, text_mass
+from hivemem_vectors.embedders.ports import CHARACTERS_PER_TEXT, TEXTS_PER_CALL
 
 from .counting import Clock, ScriptedEmbedder, expected
 
@@ -18,7 +18,7 @@ def batched(
     return BatchedEmbedder(inner, mass or BatchMass(), texts_per_batch=texts, side_by_side=side_by_side, clock=clock)
 
 
-@settings(deadline=None)  # other tests run beside it
+@settings(deadline=None)  # other tests run in parallel
 @given(st.lists(st.text("xyz", min_size=1, max_size=50), max_size=60), st.integers(1, 3))
 def test_rows_come_in_the_order_of_the_texts(texts: list[str], side_by_side: int) -> None:
     inner = ScriptedEmbedder()

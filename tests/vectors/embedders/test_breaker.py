@@ -3,27 +3,27 @@ import asyncio
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.embedders.guarding import GuardedEmbedder
+from hivemem_runtime.circuit_breaker import CircuitBreaker, Health
+from hivemem_vectors.embedders.ports import GuardedEmbedder
 
 from .counting import Clock, ScriptedEmbedder
 
 
-def breaker(clock: Clock) -> Breaker:
-    return Breaker("the model", clock, failures=3, first_wait_seconds=1, longest_wait_seconds=8)
+def breaker(clock: Clock) -> CircuitBreaker:
+    return CircuitBreaker("the model", clock, failures=3, first_wait_seconds=1, longest_wait_seconds=8)
 
 
-def state(breaker: Breaker) -> str:
-    return breaker.state  # in a call of its own: the checkers take a property for what it was before
+def state(breaker: CircuitBreaker) -> str:
+    return breaker.state  # a function call, since type checkers remember a property's earlier value
 
 
-def fail(breaker: Breaker, times: int = 1, retry_after_ms: int = 0) -> None:
+def fail(breaker: CircuitBreaker, times: int = 1, retry_after_ms: int = 0) -> None:
     for _ in range(times):
         with pytest.raises(Unavailable, match="no answer"), breaker.guard():
             raise Unavailable("no answer", retry_after_ms=retry_after_ms)
 
 
-def succeed(breaker: Breaker) -> None:
+def succeed(breaker: CircuitBreaker) -> None:
     with breaker.guard():
         pass
 
@@ -133,6 +133,30 @@ def test_how_an_earlier_call_ends_changes_nothing_once_it_is_open() -> None:
 
     with pytest.raises(Unavailable, match="left alone"), tested.guard():
         pass
+
+
+def test_health_and_pause_follow_the_last_call() -> None:
+    clock = Clock()
+    tested = breaker(clock)
+    assert (tested.health, tested.is_paused) == (Health(True), False)
+    with pytest.raises(Unavailable), tested.guard():
+        raise Unavailable("busy", retry_after_ms=2_000)
+    assert (tested.health, tested.is_paused) == (Health(False, "busy"), True)
+    clock.now = 2
+    assert not tested.is_paused
+    succeed(tested)
+    assert tested.health == Health(True)
+
+
+def test_a_refusal_shows_in_health_only_for_a_wrong_setup() -> None:
+    tested = CircuitBreaker("the model", Clock(), broken_by={"dimension"})
+    with pytest.raises(InvalidRequest), tested.guard():
+        raise InvalidRequest("no", field="text")
+    assert tested.health == Health(True)
+    with pytest.raises(InvalidRequest), tested.guard():
+        raise InvalidRequest("of 3, not 2", field="dimension")
+    assert (tested.health, tested.is_paused) == (Health(False, "of 3, not 2"), False)
+    assert state(tested) == "closed"
 
 
 async def test_an_embedder_that_keeps_failing_is_left_alone() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings, content_hash
+from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings, content_hash
 
 from .counting import ScriptedEmbedder, expected
 
@@ -67,7 +67,7 @@ def row(number: float) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
 
 
 def test_the_cache_is_bounded_by_bytes_and_forgets_what_was_asked_for_longest_ago() -> None:
-    cache = RecentEmbeddings(limit_bytes=4_096)  # three rows of 1,024 bytes with what they cost besides
+    cache = RecentEmbeddings(limit_bytes=4_096)  # three rows of 1,024 bytes and their overhead
     a, b, c, d = (content_hash(text) for text in "abcd")
     for number, key in enumerate((a, b, c)):
         cache.put(key, row(number))

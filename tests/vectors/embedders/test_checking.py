@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.checking import checked_rows
+from hivemem_vectors.embedders.ports import checked_rows
 
 
 def test_good_rows_pass_as_floats_of_32_bits() -> None:

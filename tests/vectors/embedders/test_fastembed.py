@@ -1,22 +1,32 @@
-"""fastembed on a folder made of the packaged model: no hub is asked."""
+"""fastembed loads the packaged model from a folder, without a hub."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import fastembed
 import numpy as np
 import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.local_models import FastembedEmbedder
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.adapters.embedders.offline.session import packaged_model
-from hivemem_vectors.adapters.embedders.offline.wordpieces import TOKENS_PER_TEXT, WordPieces
+from hivemem_vectors.embedders.fastembed import FastembedEmbedder
+from hivemem_vectors.embedders.offline.embedder import TOKENS_PER_TEXT, OfflineEmbedder, WordPieces, packaged_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@contextmanager
+def models_in(folder: Path) -> Generator[None]:
+    """Load models from a folder instead of the hub."""
+    with pytest.MonkeyPatch.context() as patched:
+        local = partial(fastembed.TextEmbedding, specific_model_path=str(folder), local_files_only=True)
+        patched.setattr(fastembed, "TextEmbedding", local)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedder(folder: Path) -> AsyncIterator[FastembedEmbedder]:
-    opened = FastembedEmbedder(MODEL, 384, folder=folder, cache=folder)
-    await opened.load()
+    opened = FastembedEmbedder(MODEL, 384, cache=folder)
+    with models_in(folder):
+        await opened.load()
     yield opened
     await opened.close()
 
@@ -57,8 +68,8 @@ async def test_no_texts_give_no_rows_and_a_blank_one_is_refused(embedder: Fastem
 
 
 async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 768, folder=folder, cache=folder)
-    with pytest.raises(InvalidRequest) as refused:
+    opened = FastembedEmbedder(MODEL, 768, cache=folder)
+    with models_in(folder), pytest.raises(InvalidRequest) as refused:
         await opened.embed(["a"])
     await opened.close()
 
@@ -66,7 +77,7 @@ async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
 
 
 async def test_a_model_that_cannot_be_loaded_is_unavailable(tmp_path: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 384, folder=tmp_path, cache=tmp_path)
-    with pytest.raises(Unavailable, match="cannot be loaded"):
+    opened = FastembedEmbedder(MODEL, 384, cache=tmp_path)
+    with models_in(tmp_path), pytest.raises(Unavailable, match="cannot be loaded"):
         await opened.embed(["a"])
     await opened.close()

@@ -1,4 +1,4 @@
-"""The packaged model, as it comes."""
+"""The packaged model works without a network."""
 
 import asyncio
 import hashlib
@@ -9,11 +9,13 @@ import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.offline.embedder import DIMENSION, TEXTS_PER_RUN, OfflineEmbedder
-from hivemem_vectors.adapters.embedders.offline.wordpieces import (
+from hivemem_vectors.embedders.offline.embedder import (
+    DIMENSION,
+    TEXTS_PER_RUN,
     TOKENS_PER_TEXT,
     VOCABULARY,
     VOCABULARY_SHA256,
+    OfflineEmbedder,
     WordPieces,
 )
 
@@ -68,7 +70,7 @@ async def test_more_texts_than_one_run_takes_come_in_order(embedder: OfflineEmbe
     rows = await embedder.embed(texts)
     alone = np.concatenate([await embedder.embed([text]) for text in texts[::7]])
 
-    # The weights are of 8 bits and what they meet is scaled by the batch: a little differs with the company.
+    # The weights have 8 bits and the batch sets their scale, so results differ slightly between batches.
     assert np.einsum("ij,ij->i", rows[::7], alone).min() > 0.98
 
 

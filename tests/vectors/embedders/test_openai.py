@@ -1,4 +1,4 @@
-"""The endpoints that speak OpenAI's words, good and bad, over a real socket."""
+"""Endpoints with the API of OpenAI, good and bad, over a real socket."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.adapters.embedders.openai import ATTEMPTS, LONGEST_PAUSE_SECONDS, OpenAIEmbedder
+from hivemem_runtime.openai_http import ATTEMPTS, LONGEST_PAUSE_SECONDS
+from hivemem_vectors.embedders.openai import OpenAIEmbedder
 
 from .endpoint import Answer, Endpoint, Hang, Hangup, Told, embedding_of, embeddings
 
@@ -15,7 +16,7 @@ LIMIT = 10.0
 
 
 class Pauses:
-    """How long it would have waited, without waiting."""
+    """Records the pauses between retries instead of sleeping."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -37,9 +38,8 @@ async def embedder_of(
         await opened.close()
 
 
-@pytest.mark.parametrize("encoding", ["float", "base64"])
-async def test_texts_are_asked_for_in_the_words_of_the_interface(encoding: Any) -> None:
-    async with Endpoint() as endpoint, embedder_of(endpoint, encoding=encoding, key="sesame") as embedder:
+async def test_texts_are_asked_for_in_the_words_of_the_interface() -> None:
+    async with Endpoint() as endpoint, embedder_of(endpoint, key="sesame") as embedder:
         rows = await embedder.embed(["a", "bcd"])
 
     assert rows.tolist() == [embedding_of("a"), embedding_of("bcd")]
@@ -47,15 +47,14 @@ async def test_texts_are_asked_for_in_the_words_of_the_interface(encoding: Any) 
     [request] = endpoint.requests
     assert request.path == "/v1/embeddings"
     assert request.headers["authorization"] == "Bearer sesame"
-    assert request.body == {"model": "some-model", "encoding_format": encoding, "input": ["a", "bcd"]}
+    assert request.body == {"model": "some-model", "encoding_format": "float", "input": ["a", "bcd"]}
 
 
-async def test_without_a_key_none_is_sent_and_a_dimension_only_where_it_is_wanted() -> None:
-    async with Endpoint() as endpoint, embedder_of(endpoint, sends_dimension=True) as embedder:
+async def test_without_a_key_none_is_sent() -> None:
+    async with Endpoint() as endpoint, embedder_of(endpoint) as embedder:
         await embedder.embed(["a"])
 
     assert "authorization" not in endpoint.requests[0].headers
-    assert endpoint.requests[0].body["dimensions"] == 3
 
 
 async def test_rows_are_put_in_order_by_their_index() -> None:

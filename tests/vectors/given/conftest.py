@@ -7,9 +7,9 @@ import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.waiting import DEADLINE_SECONDS
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.endpoints import settling
+from hivemem_vectors.own import reactions as settling
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 from ..wayward import WaywardStore
 from .hive import Own
@@ -17,7 +17,7 @@ from .hive import Own
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
-    """Empty at first."""
+    """A vector store that is empty at first."""
     store = WaywardStore(edge)
     yield store
     store.gate.set()
@@ -27,7 +27,7 @@ async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine that is busy, too, the index has what is stored when that is answered."""
+    """Let answers wait until the index has the vectors, even on a busy machine."""
     monkeypatch.setattr(settling, "PATIENCE_SECONDS", DEADLINE_SECONDS)
 
 

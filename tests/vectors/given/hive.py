@@ -1,6 +1,5 @@
-"""Users' own vectors on a real ledger and a real store, asked as the bus would ask."""
+"""Users' own vectors on a real ledger and a real store, called as the bus would call them."""
 
-import time
 import uuid
 from typing import Any, Final
 
@@ -10,31 +9,34 @@ from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Call, Service
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.storing import parsed, physical
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.querying import Querying
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.storing import Storing
-from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, vector_id
-from hivemem_vectors.ports import Filter, VectorStore
+from hivemem_testing.serving import answer_of
+from hivemem_vectors.own.decisions import parsed, physical
+from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
+from hivemem_vectors.own.entities import PROGRESS, VECTOR, vector_id
+from hivemem_vectors.own.reactions import VectorSync
+from hivemem_vectors.stores.ports import Filter, VectorStore
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
+
+from ..guarding import guarded
+from ..tiny_embedder import DIMENSION, MODEL
 
 TENANT: Final = "acme"
 Body = dict[str, Any]
 
 
 class Own:
-    """One worker's part for users' own vectors; several may be on the same ledger and store."""
+    """One worker's part for users' own vectors; several may share a ledger and a store."""
 
     def __init__(self, ledger: SqliteLedger, store: VectorStore) -> None:
         self.ledger = ledger
         self.store = store
-        self.breaker = Breaker("the vector store", time.monotonic)
-        self.collections = Collections(store, ledger)
-        self.settling = Settling(ledger, store, self.breaker, self.collections)
+        self.collections = LostCollections(ledger)
+        self.guarded = guarded(store, ledger, model=MODEL, dimension=DIMENSION, lost=self.collections)
+        self.breaker = self.guarded.breaker
+        self.settling = VectorSync(ledger, self.guarded)
         self.service = Service(VECTORS, ledger)
-        Storing(self.settling).bind(self.service)
-        Querying(ledger, store, self.breaker, self.collections).bind(self.service)
+        VectorCommands(self.settling).bind(self.service)
+        VectorQuery(ledger, self.guarded).bind(self.service)
 
     async def ask(
         self, operation: str, body: Body, *, tenant: str = TENANT, agent: str = "bot", id: str | None = None
@@ -42,7 +44,7 @@ class Own:
         found = VECTORS.get(operation)
         assert found is not None
         call = Call(Sender(tenant, agent), found, id or uuid.uuid4().hex)
-        answer = await self.service.run(call, self.service.decode(call, orjson.dumps(body)))
+        answer = await answer_of(self.service, call, orjson.dumps(body))
         return orjson.loads(answer) if isinstance(answer, bytes) else answer.model_dump(mode="json")
 
     async def put(
@@ -58,7 +60,7 @@ class Own:
         return [item["id"] for item in answer["items"]]
 
     async def versions(self, id: str, *, dimension: int = 3, collection: str = "default") -> list[int]:
-        """Those that the index has a point of."""
+        """Return the versions that have a point in the index."""
         page = await self.store.scroll(physical(dimension), Filter(TENANT))
         points = [parsed(point.id) for point in page.points]
         return sorted(point.version for point in points if point.vector == vector_id(collection, id))
@@ -70,7 +72,7 @@ class Own:
         return head.value.waiting
 
     def forgive(self) -> None:
-        """As if the breaker's time were over, and a call had succeeded."""
+        """Close the breaker, as a successful call after its wait does."""
         self.breaker._opened_until = None  # pyright: ignore[reportPrivateUsage]  # a test does not wait for it
 
     async def version(self, id: str, collection: str = "default") -> int:

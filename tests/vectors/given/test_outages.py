@@ -1,4 +1,4 @@
-"""The index cannot be reached: what is stored is acknowledged, and found, all the same."""
+"""While the index is unavailable, vectors are still stored, acknowledged and found."""
 
 import asyncio
 import time
@@ -12,13 +12,15 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.servers import packaged_qdrant
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.endpoints import querying, settling
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.vectors import PROGRESS
-from hivemem_vectors.ports import Schema
-from hivemem_vectors.reactions.repairing import Repairing
+from hivemem_vectors.own import endpoints as querying
+from hivemem_vectors.own import reactions as settling
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.own.entities import PROGRESS
+from hivemem_vectors.stores import guarded
+from hivemem_vectors.stores.ports import Schema
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
+from hivemem_vectors.upkeep.reactions.retries import VectorRepair
+from hivemem_vectors.worker import ENTITIES
 
 from ..store.backends import grpc_url
 from ..wayward import WaywardStore
@@ -27,15 +29,15 @@ from .hive import TENANT, Own
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Served = tuple[Own, Callable[[], None], Callable[[], None]]
-"""On a server that can be killed and started."""
+"""A store on a server that can be killed and started."""
 
 Repair = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
 def repair(own: Own) -> Repair:
-    """What the clock does, as if the breaker's time and that of whoever stored were over."""
-    repairing = Repairing(own.ledger, own.settling, due_microseconds=0)
+    """Run the repair timer as if the waits of the breaker and of unfinished writes were over."""
+    repairing = VectorRepair(own.ledger, own.settling, due_microseconds=0)
 
     async def run() -> None:
         own.forgive()
@@ -77,7 +79,7 @@ async def test_it_is_found_after_a_restart(ledger: SqliteLedger, store: WaywardS
         restarted = Own(again, store)
         assert await restarted.nearest(1, 0, 0) == ["a"]
         store.is_away = False
-        await Repairing(again, restarted.settling, due_microseconds=0).repair(TENANT)
+        await VectorRepair(again, restarted.settling, due_microseconds=0).repair(TENANT)
         assert await restarted.versions("a") == [1]
     finally:
         await again.close()
@@ -146,7 +148,7 @@ async def test_a_breaker_keeps_calls_from_an_index_that_is_away(own: Own, store:
 async def test_a_slow_index_is_not_waited_for_by_queries(
     own: Own, store: WaywardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(querying, "SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(guarded, "SEARCH_SECONDS", 0.05)
     await own.put("a", 1, 0, 0)
     store.gate.clear()
     assert await own.nearest(1, 0, 0) == ["a"]
@@ -223,16 +225,16 @@ async def test_the_clock_leaves_what_was_just_stored_to_whoever_stored_it(own: O
     await own.put("a", 1, 0, 0)
     store.is_away = False
     own.forgive()
-    await Repairing(own.ledger, own.settling).step()
+    await VectorRepair(own.ledger, own.settling).step()
     assert store.upserted == 0
-    await Repairing(own.ledger, own.settling, due_microseconds=0).step()
+    await VectorRepair(own.ledger, own.settling, due_microseconds=0).step()
     assert await own.versions("a") == [1]
 
 
 async def test_a_collection_that_cannot_be_used_keeps_no_other_from_the_index(
     own: Own, store: WaywardStore, repair: Repair
 ) -> None:
-    """Somebody else has made one of its name."""
+    """Another program has created a collection of its name."""
     store.is_away = True
     for number in range(3):
         await own.put(f"a{number}", 1, 0, collection="two")
@@ -262,7 +264,7 @@ async def test_a_server_that_is_killed_loses_nothing(served: Served) -> None:
     await own.delete("a")
     assert await own.nearest(1, 0, 0, top_k=3) == ["b0", "b1", "b2"]
     start()
-    repairing = Repairing(own.ledger, own.settling, due_microseconds=0)
+    repairing = VectorRepair(own.ledger, own.settling, due_microseconds=0)
 
     async def done() -> bool:
         own.forgive()

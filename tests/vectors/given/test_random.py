@@ -1,4 +1,4 @@
-"""Two workers, an index that comes and goes: every answer is what comparing with all that was acknowledged gives."""
+"""With two workers and a flaky index, every answer equals a comparison with all acknowledged vectors."""
 
 import random
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.decisions.storing import exact_cosines, given_vector, physical
-from hivemem_vectors.ports import Vector
-from hivemem_vectors.reactions.repairing import Repairing
+from hivemem_vectors.own.decisions import exact_cosines, given_vector, physical
+from hivemem_vectors.stores.ports import Vector
+from hivemem_vectors.upkeep.reactions.retries import VectorRepair
 
 from ..wayward import WaywardStore
 from .hive import TENANT, Own
@@ -50,7 +50,7 @@ async def test_every_query_sees_everything_acknowledged(
             for each in workers:
                 each.forgive()
         elif not store.is_away:
-            await Repairing(ledger, worker.settling, due_microseconds=0).repair(TENANT)
+            await VectorRepair(ledger, worker.settling, due_microseconds=0).repair(TENANT)
         asked = _numbers(generator)
         answer = await generator.choice(workers).nearest(*asked, top_k=TOP_K)
         assert answer == nearest(given_vector(asked), kept)
@@ -60,11 +60,11 @@ async def test_every_query_sees_everything_acknowledged(
 async def _check_the_index(
     ledger: SqliteLedger, store: WaywardStore, workers: list[Own], kept: dict[str, Vector]
 ) -> None:
-    """Once it is there again, it has the newest of each and nothing else."""
+    """Check that the recovered index has the newest version of each vector and nothing else."""
     store.is_away = False
     for worker in workers:
         worker.forgive()
-        await Repairing(ledger, worker.settling, due_microseconds=0).repair(TENANT)
+        await VectorRepair(ledger, worker.settling, due_microseconds=0).repair(TENANT)
         await worker.settling.stop()
     for id in [f"v{number}" for number in range(8)]:
         expected = [await workers[0].version(id)] if id in kept else []

@@ -39,7 +39,7 @@ async def test_the_index_has_it_when_it_is_answered(own: Own, store: WaywardStor
     await own.put("a", 1, 0, 0)
     assert await own.versions("a") == [1]
     await settled(own, "a")
-    assert "search" not in store.calls
+    assert "nearest" not in store.calls
 
 
 async def test_a_vector_that_is_stored_anew_takes_the_place_of_the_one_before(own: Own) -> None:
@@ -214,7 +214,7 @@ async def test_of_fifty_stores_of_one_id_at_once_the_newest_is_found(
 
 
 async def test_the_nearest_are_all_found_behind_many_that_are_gone(own: Own, store: WaywardStore) -> None:
-    """Deleted while the index could not be reached: their points are still there, and nearer than all others."""
+    """They were deleted while the index was unavailable, so their points still exist, nearer than all others."""
     await asyncio.gather(*(own.put(f"near{number}", 100, number, 0) for number in range(60)))
     await asyncio.gather(*(own.put(f"far{number}", 1, 100 + number, 0) for number in range(5)))
     store.is_away = True

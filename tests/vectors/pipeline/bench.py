@@ -1,4 +1,4 @@
-"""Indexers at work on a real ledger and a real store, and whether what they say of the index is so."""
+"""Indexers on a real ledger and a real store, and checks that their records match the index."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,25 @@ import numpy as np
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import format_microseconds, time_from_microseconds
-from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.bus.requests.outgoing import Asking
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told, told_by
-from hivemem_vectors.decisions.points import names_of, values_of
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories, Name
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, SYNCED, Item
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror, unpacked
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.ports import Equal, Filter, StoredPoint, VectorStore
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_runtime.tokens import estimated_tokens
+from hivemem_vectors.embedders.ports import GuardedEmbedder
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_change
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.decisions.points import names_of, values_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, Name
+from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, SYNCED, Item, Mirror, unpacked
+from hivemem_vectors.stores.ports import Equal, Filter, Nearest, StoredPoint, VectorStore
+from hivemem_vectors.upkeep.entities import REMOVAL, Removal
+from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
+from ..guarding import guarded
 from ..tiny_embedder import TinyEmbedder, row_of
 
 TENANT: Final = "acme"
@@ -36,8 +37,8 @@ NAMESPACE: Final = "user:alice"
 START: Final = 1_750_000_000_000_000
 
 
-class Kept(Memories):
-    """What a memory service would answer."""
+class Kept(MemoryService):
+    """The memory service as a dictionary."""
 
     def __init__(self) -> None:
         super().__init__(Asking())
@@ -53,7 +54,7 @@ class Kept(Memories):
 
 
 class Wall:
-    """A clock of seconds that only goes when it is told to."""
+    """A clock in seconds that a test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -63,7 +64,7 @@ class Wall:
 
 
 def memory(key: str, version: int, value: Any = None, **fields: Any) -> dict[str, Any]:
-    """As it travels."""
+    """Return a memory in its wire format."""
     at = format_microseconds(START + version)
     return {
         "namespace": NAMESPACE,
@@ -104,20 +105,20 @@ def change(operation: str, value: dict[str, Any] | None, key: str, version: int,
     )
 
 
-def put(key: str, version: int, value: Any, *, tenant: str = TENANT, **fields: Any) -> Told:
-    return told_by(change("put", memory(key, version, value, **fields), key, version, tenant=tenant))
+def put(key: str, version: int, value: Any, *, tenant: str = TENANT, **fields: Any) -> ItemVersion:
+    return version_of_change(change("put", memory(key, version, value, **fields), key, version, tenant=tenant))
 
 
-def deleted(key: str, version: int, *, tenant: str = TENANT) -> Told:
-    return told_by(change("deleted", memory(key, version, deleted=True), key, version, tenant=tenant))
+def deleted(key: str, version: int, *, tenant: str = TENANT) -> ItemVersion:
+    return version_of_change(change("deleted", memory(key, version, deleted=True), key, version, tenant=tenant))
 
 
-def erased(key: str, version: int, receipt: str | None = None) -> Told:
-    return told_by(change("erased", {"receipt": receipt}, key, version))
+def erased(key: str, version: int, receipt: str | None = None) -> ItemVersion:
+    return version_of_change(change("erased", {"receipt": receipt}, key, version))
 
 
-def omitted(key: str, version: int) -> Told:
-    return told_by(change("put", None, key, version, value_omitted=True))
+def omitted(key: str, version: int) -> ItemVersion:
+    return version_of_change(change("put", None, key, version, value_omitted=True))
 
 
 def place(key: str) -> str:
@@ -125,7 +126,7 @@ def place(key: str) -> str:
 
 
 def long_text(words: int, seed: int) -> str:
-    """Sentences of words that nobody knows."""
+    """Return sentences of unknown words."""
     generator = np.random.default_rng(seed)
     numbers = generator.integers(0, 10_000, words).tolist()
     return " ".join(f"word{number}." if at % 12 == 11 else f"word{number}" for at, number in enumerate(numbers))
@@ -138,22 +139,22 @@ class Bench:
     ledger: SqliteLedger
     store: VectorStore
     embedder: TinyEmbedder = field(default_factory=TinyEmbedder)
-    memories: Memories = field(default_factory=Kept)
+    memories: MemoryService = field(default_factory=Kept)
     collection: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex}")
 
     def __post_init__(self) -> None:
         self.wall = Wall()
-        breaker = Breaker("the store", self.wall)
+        breaker = CircuitBreaker("the embedder", self.wall, broken_by=BROKEN_BY)
+        model, dimension = self.embedder.model, self.embedder.dimension
+        self.guarded = guarded(self.store, self.ledger, model=model, dimension=dimension, clock=self.wall)
         self.indexer = Indexer(
             self.ledger,
-            self.store,
+            self.guarded,
+            GuardedEmbedder(self.embedder, breaker),
             breaker,
-            Collections(self.store, self.ledger),
-            self.embedder,
             Chunker(estimated_tokens),
             self.memories,
             collection=self.collection,
-            clock=self.wall,
         )
 
     @property
@@ -164,11 +165,11 @@ class Bench:
     def another(self) -> "Bench":
         return replace(self)
 
-    async def index(self, *told: Told) -> None:
+    async def index(self, *told: ItemVersion) -> None:
         await self.indexer.take_up(told)
 
     async def retry(self) -> None:
-        """All that waits, as if its time had come and nothing was left alone any more."""
+        """Retry all waiting items an hour later, when no back-off delays them any more."""
         self.let_time_pass()
         page = await self.ledger.covered(ITEM, TENANT, "retry", equals={}, limit=1_000)
         await self.indexer.retry(TENANT, [found.id for found in page.items])
@@ -176,8 +177,8 @@ class Bench:
     def let_time_pass(self) -> None:
         self.wall.now += 3_600
 
-    def clock(self) -> Retrying:
-        return Retrying(self.ledger, self.indexer)
+    def clock(self) -> ItemRetry:
+        return ItemRetry(self.ledger, self.indexer)
 
     async def item(self, key: str, tenant: str = TENANT) -> Item:
         head = await self.ledger.head(ITEM, tenant, place(key))
@@ -196,7 +197,7 @@ class Bench:
         return None if head is None else head.value
 
     async def announced(self, key: str) -> list[tuple[str, int, int]]:
-        """What was announced of a memory: operation, the announcement's number, the memory's version."""
+        """Return each announcement of a memory: operation, the announcement's version, the memory's version."""
         records = await self.ledger.history(ITEM, TENANT, place(key), limit=1_000)
         told = [one for record in records for one in ITEM.announce(record.value, record.stamp)]
         return [(one.operation, one.version, one.value["version"]) for one in told]
@@ -212,8 +213,8 @@ class Bench:
                 return found
 
     async def check(self, expected: Mapping[str, tuple[int, str | None]], tenant: str = TENANT) -> None:
-        """That exactly these keys are known, each at its version and with its text, None for what is gone; that all
-        of them are done; and that the store has their points and no others."""
+        """Check that exactly these keys are indexed, each at its version and with its text, None if it was deleted;
+        that none of them waits or failed; and that the store has exactly their points."""
         page = await self.ledger.find(ITEM, tenant, "all", equals={}, limit=1_000)
         items = {head.id: head.value for head in page.items if head.value is not None}
         assert {id: item.heard for id, item in items.items()} == {
@@ -230,7 +231,7 @@ class Bench:
         await self.check_points(tenant)
 
     async def check_points(self, tenant: str = TENANT) -> None:
-        """That the store has exactly the points that items and mirrors say, of the embeddings that they say."""
+        """Check that the store has exactly the points of the items, with the embeddings of their mirrors."""
         page = await self.ledger.find(ITEM, tenant, "all", equals={}, limit=1_000)
         points = await self.points(tenant)
         names: set[str] = set()
@@ -257,9 +258,8 @@ class Bench:
         np.testing.assert_allclose(rows, np.stack([row_of(text) for text in mirror.texts]), atol=1e-3)
         wanted = names_of(id, mirror.version, len(mirror.texts))[-1]
         where = Filter(tenant, [Equal("place", id)])
-        [hit] = await self.store.search(self.collection, where, dense=rows[-1], limit=1, exact=True)
-        assert hit.dense is not None
-        assert hit.dense > 0.999
+        [hit] = await self.store.nearest(self.collection, Nearest(where, rows[-1], 1))
+        assert hit.score > 0.999
         assert hit.id == wanted or len(set(mirror.texts)) < len(mirror.texts)
 
     async def _mirror_or_none(self, key: str, tenant: str) -> Mirror:
@@ -268,7 +268,7 @@ class Bench:
 
 
 def _check_texts(mirror: Mirror, text: str) -> None:
-    """Each chunk stands where it says, and together they are the whole text."""
+    """Check that each chunk is at its stated position, and that together they are the whole text."""
     covered = [False] * len(text)
     for piece, start in zip(mirror.texts, mirror.starts, strict=True):
         assert text[start : start + len(piece)] == piece
@@ -281,7 +281,7 @@ def open_ledger(folder: Path) -> SqliteLedger:
 
 
 async def sweep(bench: Bench) -> None:
-    """Removes the points that nobody counts, as a sweep does: what stopped workers left behind, and broken calls."""
+    """Remove points that no item names, left by stopped workers and failed calls, as a sweep does."""
     page = await bench.ledger.find(ITEM, TENANT, "all", equals={}, limit=1_000)
     indexed = {head.id: head.value.indexed for head in page.items if head.value is not None}
     useless = [
@@ -289,4 +289,4 @@ async def sweep(bench: Bench) -> None:
         for name, point in (await bench.points()).items()
         if indexed.get(str(point.values["place"])) != point.values["version"]
     ]
-    await bench.store.delete(bench.collection, TENANT, useless)
+    await bench.guarded.delete(bench.collection, TENANT, useless)

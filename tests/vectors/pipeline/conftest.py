@@ -1,4 +1,4 @@
-"""A worker's insides: on a ledger of the test's own, and a collection of its own in a store that all tests share."""
+"""The parts of a worker: a ledger per test, and a collection per test in a shared store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 from .bench import Bench, open_ledger
 
@@ -37,7 +37,7 @@ async def bench(ledger: SqliteLedger, shared_edge: EdgeVectors) -> AsyncIterator
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def edge(tmp_path: Path) -> AsyncIterator[EdgeVectors]:
-    """One that may be killed."""
+    """An engine that may be killed."""
     store = EdgeVectors(tmp_path / "edge")
     yield store
     await store.close()

@@ -1,4 +1,4 @@
-"""Two workers that share the reactions to the feed, beside a real memory and a real sessions worker."""
+"""Two workers that share the reactions to the feed, with a real memory worker and a real sessions worker."""
 
 import uuid
 from collections.abc import AsyncGenerator, Sequence
@@ -12,9 +12,9 @@ from nats.aio.client import Client
 from hivemem_contracts.sessions.models import Session
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
-from hivemem_runtime.bus.announcer import Announcer
-from hivemem_runtime.bus.asking import Asking
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_sessions.worker import SessionsSettings
@@ -22,13 +22,12 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
 from hivemem_testing.contract import Server
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, Item, event_place
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
+from hivemem_vectors.pipeline.entities import ITEM, Item, event_place
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
 from .bench import NAMESPACE, Bench, open_ledger, place
 
@@ -61,7 +60,7 @@ class Fleet:
     sessions: Worker
     ledger: SqliteLedger
     bench: Bench
-    """The first of the two workers; both have the same embedder."""
+    """The first of two vectors workers, which share an embedder."""
     asking: Asking
 
     def tenant(self) -> "Tenant":
@@ -73,7 +72,7 @@ class Fleet:
 
 @dataclass
 class Tenant:
-    """One that nobody else has."""
+    """A new tenant."""
 
     fleet: Fleet
     name: str
@@ -91,7 +90,7 @@ class Tenant:
                 return found
 
     async def are_indexed(self, versions: dict[str, int | None]) -> bool:
-        """Whether exactly these keys are found, each at its version; None for what is gone."""
+        """Return whether exactly these keys are found, each at its version; None means a deleted memory."""
         return {id: item.indexed for id, item in (await self.items()).items()} == {
             place(key): version for key, version in versions.items()
         }
@@ -113,11 +112,11 @@ async def running(server: Server, folder: Path) -> AsyncGenerator[Fleet]:
     await ledger.open()
     announcer = Announcer(ledger, ENTITIES)
     announcer.start(client)
-    bench = Bench(ledger, store, memories=Memories(asking))
+    bench = Bench(ledger, store, memories=MemoryService(asking))
     at_work = [worker_of(server, one, asking) for one in (bench, bench.another())]
     for one in at_work:
         await one.start()
-    clock = Retrying(ledger, bench.indexer)
+    clock = ItemRetry(ledger, bench.indexer)
     await clock.start(client)
     yield Fleet(client, memory, sessions, ledger, bench, asking)
     await clock.stop()
@@ -133,13 +132,13 @@ async def running(server: Server, folder: Path) -> AsyncGenerator[Fleet]:
 
 def worker_of(server: Server, bench: Bench, asking: Asking) -> Reactions:
     at_work = Reactions(server.url, service=SERVICE)
-    for reaction in reactions(bench.ledger, bench.indexer, Sessions(asking)):
+    for reaction in reactions(bench.ledger, bench.indexer, SessionService(asking)):
         at_work.add(reaction)
     return at_work
 
 
 def session_value(session_id: str, at: str, **fields: Any) -> dict[str, Any]:
-    """A session as it travels."""
+    """Return a session in its wire format."""
     session = Session.model_validate(
         {
             "session_id": session_id,

@@ -1,4 +1,4 @@
-"""What agents do on a real bus comes into the index by itself, with two workers that share it."""
+"""Changes by agents on a real bus reach the index by themselves, with two workers that share the work."""
 
 from collections.abc import AsyncIterator
 
@@ -11,13 +11,10 @@ from hivemem_contracts.subjects import Address
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.entities.items import ITEM, event_place
-from hivemem_vectors.entities.mirrors import MIRROR
-from hivemem_vectors.entities.removals import REMOVAL
-from hivemem_vectors.entities.sessions import FOLLOWED
-from hivemem_vectors.reactions.memories import newest
-from hivemem_vectors.reactions.sessions import Following, stretches
+from hivemem_vectors.pipeline.endpoints.peers import SessionService
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, event_place
+from hivemem_vectors.pipeline.reactions import SessionFollower, newest, stretches
+from hivemem_vectors.upkeep.entities import REMOVAL
 
 from .bench import NAMESPACE, change
 from .fleet import Fleet, Tenant, running, session_value
@@ -163,7 +160,7 @@ async def test_the_events_of_a_deleted_session_go_and_do_not_come_back(tenant: T
 
     await eventually(all_gone, "nothing of it is found any more")
     bench = tenant.fleet.bench
-    await Following(bench.ledger, bench.indexer, Sessions(tenant.fleet.asking)).handle(told)
+    await SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking)).handle(told)
     assert await all_gone()
     assert await bench.points(tenant.name) == {}
     items = await tenant.items()
@@ -209,9 +206,9 @@ async def test_a_session_that_no_namespace_names_is_not_followed(tenant: Tenant)
 
 
 async def test_events_that_came_before_their_session_was_noted_are_read(tenant: Tenant) -> None:
-    """Two workers have a batch each, and the one with the events is faster."""
+    """Each of two workers has a batch, and the one with the events is faster."""
     bench = tenant.fleet.bench
-    following = Following(bench.ledger, bench.indexer, Sessions(tenant.fleet.asking))
+    following = SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking))
     await tenant.sessions.begin("s1")
     for number in range(3):
         await tenant.sessions.say("s1", f"e{number}", f"text {number}")
@@ -224,7 +221,7 @@ async def test_events_that_came_before_their_session_was_noted_are_read(tenant: 
 
 async def test_a_beginning_that_comes_after_the_end_follows_nothing(tenant: Tenant) -> None:
     bench = tenant.fleet.bench
-    following = Following(bench.ledger, bench.indexer, Sessions(tenant.fleet.asking))
+    following = SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking))
     value = session_value("s1", "2020-01-01T00:00:00Z", metadata=ASKING)
     await following.handle([session_told(tenant.name, "s1", "deleted", None, version=2)])
     await following.handle([session_told(tenant.name, "s1", "created", value)])

@@ -1,4 +1,4 @@
-"""What is told of memories is in the index when indexing returns, at exactly its newest version."""
+"""When indexing returns, the index has exactly the newest version of each announced memory."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -7,8 +7,8 @@ import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_vectors.decisions.hearing import told_by, told_of_memory
-from hivemem_vectors.decisions.points import METADATA_FIELDS, point_name
+from hivemem_vectors.pipeline.decisions.changes import version_of_change, version_of_memory
+from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, point_name
 
 from .bench import TENANT, Bench, change, deleted, erased, long_text, memory, omitted, place, put
 
@@ -168,7 +168,7 @@ async def test_a_value_that_was_left_out_is_read(bench: Bench) -> None:
 
 async def test_a_left_out_value_of_a_deletion_is_not_asked_for(bench: Bench) -> None:
     await bench.index(put("a", 1, "text"))
-    await bench.index(told_by(change("deleted", None, "a", 2, value_omitted=True)))
+    await bench.index(version_of_change(change("deleted", None, "a", 2, value_omitted=True)))
     await bench.check({"a": (2, None)})
     assert bench.kept.asked == []
 
@@ -235,9 +235,9 @@ async def test_two_tellings_of_one_moment_are_one(bench: Bench) -> None:
 @pytest.mark.parametrize("value", [None, "text", 7, {}, {"namespace": "user:alice"}])
 async def test_a_change_that_is_none_of_a_memory_is_refused_by_itself(value: object) -> None:
     with pytest.raises(InvalidRequest):
-        told_by(change("put", None, "a", 1).model_copy(update={"value": value}))
+        version_of_change(change("put", None, "a", 1).model_copy(update={"value": value}))
 
 
 async def test_a_time_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidRequest):
-        told_of_memory(TENANT, memory("a", 1, "text", updated_at="yesterday"))
+        version_of_memory(TENANT, memory("a", 1, "text", updated_at="yesterday"))

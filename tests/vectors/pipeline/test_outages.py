@@ -1,5 +1,5 @@
-"""The embedder or the store is down for a while: nothing is missing afterwards, nothing is double, and meanwhile every
-item says what it waits for."""
+"""After an outage of the embedder or the store nothing is missing or duplicated; during it every item states its reason
+to wait."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ import pytest_asyncio
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.entities.items import ITEM, PENDING, STALE, SYNCED
-from hivemem_vectors.ports import Point, VectorStore
+from hivemem_vectors.pipeline.entities import ITEM, PENDING, STALE, SYNCED
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Point, VectorStore
 
 from ..store.backends import MORTALS, Mortal
 from .bench import TENANT, Bench, deleted, erased, long_text, open_ledger, place, put, sweep
@@ -77,6 +77,7 @@ async def test_a_clock_drains_what_waits(bench: Bench) -> None:
     told = {f"k{number}": f"text {number}" for number in range(900)}
     await bench.index(*(put(key, 1, text) for key, text in told.items()))
     bench.embedder.is_down = False
+    bench.embedder.embedded.clear()
     bench.let_time_pass()
     clock = bench.clock()
 
@@ -87,7 +88,7 @@ async def test_a_clock_drains_what_waits(bench: Bench) -> None:
 
     await eventually(drained, "nothing waits any more")
     await bench.check({key: (1, text) for key, text in told.items()})
-    assert len(bench.embedder.embedded) == 2 * 900, "each once more"
+    assert len(bench.embedder.embedded) == 900, "each once more"
 
 
 async def test_newer_versions_come_while_the_embedder_is_down(bench: Bench) -> None:
@@ -108,7 +109,7 @@ async def test_embeddings_outlive_a_store_that_is_down(
     await bench.index(put("old", 1, "older text"))
     embedded = len(bench.embedder.embedded)
     with monkeypatch.context() as broken:
-        broken.setattr("hivemem_vectors.adapters.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
+        broken.setattr("hivemem_vectors.stores.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
         assert edge.pid is not None
         os.kill(edge.pid, signal.SIGKILL)
         text = long_text(500, 1)
@@ -135,7 +136,7 @@ async def test_what_is_deleted_while_the_store_is_down_is_removed_later(
     bench = mortal_bench
     await bench.index(put("a", 1, "secret"), put("b", 1, "secret"), put("c", 1, "secret"))
     with monkeypatch.context() as broken:
-        broken.setattr("hivemem_vectors.adapters.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
+        broken.setattr("hivemem_vectors.stores.edge.process.PROGRAM", "hivemem_vectors.no_such_program")
         assert edge.pid is not None
         os.kill(edge.pid, signal.SIGKILL)
         await bench.index(erased("a", 2, "r1"), erased("b", 2, "r1"), deleted("c", 2))
@@ -191,7 +192,7 @@ async def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def test_a_store_that_is_killed_during_upserts_loses_and_doubles_nothing(
     mortal: Mortal, ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed three times, while two workers index versions of the same items."""
+    """The store is killed three times, while two workers index versions of the same items."""
     one = Bench(ledger, mortal.store)
     await one.indexer.prepare()
     workers = [one, one.another()]

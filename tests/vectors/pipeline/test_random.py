@@ -1,5 +1,5 @@
-"""Whatever is told to whom in whichever order, how often, and whatever fails meanwhile: in the end the index has the
-newest version of each item and nothing else."""
+"""With changes in any order, repeated, on any worker, and with failures, the index ends with the newest version of each
+item and nothing else."""
 
 import asyncio
 import random
@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.decisions.hearing import Told
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 
-from .bench import TENANT, Bench, deleted, erased, long_text, put, sweep
+from .bench import Bench, deleted, erased, long_text, put, sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -20,13 +20,13 @@ RECEIPTS = 3
 
 
 class History(NamedTuple):
-    told: list[Told]
+    told: list[ItemVersion]
     newest: dict[str, tuple[int, str | None]]
     erased: dict[str, int]
 
 
 def history(chance: random.Random) -> History:
-    """Of some memories; a deletion, or an erasure, is followed by a new life, or by nothing."""
+    """Draw the history of some memories; a deletion or an erasure is followed by a new life, or by nothing."""
     made = History([], {}, {})
     for number in range(KEYS):
         key, text = f"k{number}", ""
@@ -46,18 +46,18 @@ def history(chance: random.Random) -> History:
     return made
 
 
-async def deliver(workers: list[Bench], told: list[Told], chance: random.Random) -> None:
-    """In batches to the workers by turns; some are stopped in the middle, and what they had comes once more."""
-    queues: list[list[list[Told]]] = [[] for _ in workers]
+async def deliver(workers: list[Bench], told: list[ItemVersion], chance: random.Random) -> None:
+    """Deliver in batches to the workers in turn; some are cancelled midway, and their batches are delivered again."""
+    queues: list[list[list[ItemVersion]]] = [[] for _ in workers]
     while told:
         size = chance.randint(1, 12)
         chance.choice(queues).append(told[:size])
         told = told[size:]
-    again: list[Told] = []
+    again: list[ItemVersion] = []
 
-    async def work(bench: Bench, batches: list[list[Told]]) -> None:
+    async def work(bench: Bench, batches: list[list[ItemVersion]]) -> None:
         for batch in batches:
-            indexing = asyncio.ensure_future(bench.indexer.index(TENANT, batch))
+            indexing = asyncio.ensure_future(bench.indexer.take_up(batch))
             if chance.random() < 0.2:
                 for _ in range(chance.randint(0, 40)):
                     await asyncio.sleep(0)
@@ -108,7 +108,7 @@ async def test_in_its_order_every_erasure_is_counted(bench: Bench) -> None:
 
 
 async def test_a_worker_that_is_stopped_in_the_middle_is_taken_over_from(bench: Bench) -> None:
-    """At each step that it waits at."""
+    """The worker is stopped at each of its await points."""
     text = long_text(300, 7)
     for steps in range(0, 60, 3):
         key = f"k{steps}"

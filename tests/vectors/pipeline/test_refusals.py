@@ -1,11 +1,12 @@
-"""What the embedder or the store refuses fails alone, says why, and is tried again later and later."""
+"""An item that the embedder or the store refuses fails alone, states the reason, and is retried with a back-off."""
 
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_vectors.decisions.syncing import LONGEST_WAIT, LONGEST_WAIT_OF_REFUSED, Failure, wait_after
-from hivemem_vectors.entities.items import FAILED, SYNCED
-from hivemem_vectors.ports import Schema
+from hivemem_vectors.pipeline.decisions.drafts import Failure
+from hivemem_vectors.pipeline.decisions.item_states import LONGEST_WAIT, LONGEST_WAIT_OF_REFUSED, wait_after
+from hivemem_vectors.pipeline.entities import FAILED, SYNCED
+from hivemem_vectors.stores.ports import Schema
 
 from .bench import TENANT, Bench, deleted, long_text, put
 
@@ -136,14 +137,14 @@ async def test_a_collection_that_is_lost_is_made_again(bench: Bench) -> None:
 
 async def test_what_was_refused_waits_longer_and_longer_what_is_down_never_long() -> None:
     refused, down = Failure("no", refused=True), Failure("down", refused=False)
-    assert [wait_after(attempts, refused, 1.0) for attempts in (1, 2, 3)] == [SECOND, 2 * SECOND, 4 * SECOND]
-    assert wait_after(1_000, refused, 1.0) == LONGEST_WAIT_OF_REFUSED == 300 * SECOND
-    assert [wait_after(attempts, down, 1.0) for attempts in (1, 4, 5, 900)] == [
+    assert [wait_after(attempts, refused) for attempts in (1, 2, 3)] == [SECOND, 2 * SECOND, 4 * SECOND]
+    assert wait_after(1_000, refused) == LONGEST_WAIT_OF_REFUSED == 300 * SECOND
+    assert [wait_after(attempts, down) for attempts in (1, 4, 5, 900)] == [
         SECOND,
         8 * SECOND,
         LONGEST_WAIT,
         LONGEST_WAIT,
     ]
-    assert wait_after(1, down._replace(wait=3 * SECOND), 1.0) == 3 * SECOND
-    assert wait_after(1, down._replace(wait=3_600 * SECOND), 1.0) == LONGEST_WAIT
-    assert wait_after(1, refused, 1.25) == SECOND * 5 // 4
+    assert wait_after(1, down._replace(wait=3 * SECOND)) == 3 * SECOND
+    assert wait_after(1, down._replace(wait=3_600 * SECOND)) == LONGEST_WAIT
+    assert wait_after(1, refused._replace(jitter=1.25)) == SECOND * 5 // 4

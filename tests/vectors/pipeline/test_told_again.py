@@ -1,4 +1,4 @@
-"""A feed that is delivered again from its beginning changes nothing in the index."""
+"""A feed that is delivered again from its beginning does not change the index."""
 
 from collections.abc import AsyncIterator
 
@@ -8,12 +8,11 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
-from hivemem_runtime.bus.feed_reading import FeedReading
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.bus.jetstream import ask
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.entities.items import ITEM
-from hivemem_vectors.entities.sessions import FOLLOWED
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM
 
 from .bench import NAMESPACE
 from .fleet import Fleet, Tenant, running
@@ -32,7 +31,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 
 
 async def deliver_all_again(client: Client) -> None:
-    """Remove the consumers, which the workers declare again from the feed's beginning."""
+    """Remove the consumers, so that the workers declare them again from the feed's beginning."""
     for name in CONSUMERS:
         await ask(client, f"CONSUMER.DELETE.{CHANGES}.{name}")
     await nothing_waits(client)
@@ -51,7 +50,7 @@ async def nothing_waits(client: Client) -> None:
 
 
 async def versions(tenant: Tenant) -> dict[str, int]:
-    """Of the ledger's keys: one that is written to has another."""
+    """Return the versions of the ledger's keys, in which any write would show."""
     items = await tenant.items()
     heads = await tenant.fleet.ledger.heads(ITEM, tenant.name, list(items))
     followed = await tenant.fleet.ledger.heads(FOLLOWED, tenant.name, ["s1", "s2"])

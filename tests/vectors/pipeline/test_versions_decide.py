@@ -1,4 +1,4 @@
-"""An item is compared by its version alone, wherever on the feed and in whichever order its changes come."""
+"""The version alone decides which item is newer, wherever on the feed and in whichever order its changes arrive."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_runtime.bus.asking import Asking
-from hivemem_runtime.bus.reacting import ReceivedChange
-from hivemem_vectors.decisions.hearing import told_by
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.reactions.memories import memories_reaction
-from hivemem_vectors.reactions.sessions import Following
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
+from hivemem_runtime.bus.requests.outgoing import Asking
+from hivemem_vectors.pipeline.decisions.changes import version_of_change
+from hivemem_vectors.pipeline.endpoints.peers import SessionService
+from hivemem_vectors.pipeline.reactions import SessionFollower, memories_reaction
 
 from .bench import Bench, change, memory
 from .told import received
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_change_that_was_lost_and_told_again_is_indexed(bench: Bench) -> None:
-    """At another place on the feed, behind later changes of other memories."""
+    """It is announced again after later changes of other memories."""
     handle = memories_reaction(bench.indexer).handle
     first, lost, later, newest = (
         received(change("put", memory(key, version, f"text {key} {version}"), key, version))
@@ -39,7 +38,7 @@ async def test_a_change_that_was_lost_and_told_again_is_indexed(bench: Bench) ->
 async def refused_for_good_or_taken(
     handle: Callable[[Sequence[ReceivedChange]], Awaitable[None]], odd: ReceivedChange
 ) -> None:
-    """A retryable error would be tried again for ever, in front of all later changes."""
+    """Handle an odd change: it may be accepted or refused for good. A retryable error would block all later changes."""
     with suppress(InvalidRequest):
         await handle([odd])
 
@@ -63,10 +62,10 @@ ODD_SESSIONS: tuple[dict[str, Any], ...] = (
 
 async def test_nonsense_leaves_the_index_as_it_is(bench: Bench) -> None:
     good = change("put", memory("a", 5, "text"), "a", 5)
-    await bench.index(told_by(good))
+    await bench.index(version_of_change(good))
     embedded = list(bench.embedder.embedded)
     memories = memories_reaction(bench.indexer).handle
-    sessions = Following(bench.ledger, bench.indexer, Sessions(Asking())).handle
+    sessions = SessionFollower(bench.ledger, bench.indexer, SessionService(Asking())).handle
     for update in ODD_MEMORIES:
         await refused_for_good_or_taken(memories, received(good.model_copy(update=update)))
     for update in ODD_SESSIONS:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hivemem_contracts.changes import Change
-from hivemem_runtime.bus.reacting import ReceivedChange
+from hivemem_runtime.bus.reactions.runner import ReceivedChange
 
 
 def received(change: Change) -> ReceivedChange:
@@ -14,7 +14,7 @@ def received(change: Change) -> ReceivedChange:
 def session_told(
     tenant: str, session_id: str, operation: str, value: dict[str, Any] | None, *, version: int = 1
 ) -> ReceivedChange:
-    """One of long ago."""
+    """Return a change of a session from long ago."""
     return received(
         Change(
             entity="session",
@@ -30,7 +30,7 @@ def session_told(
 
 
 def event_told(tenant: str, session_id: str, event_id: str, sequence: int, content: Any) -> ReceivedChange:
-    """One of now."""
+    """Return a change of an event from now."""
     at = datetime.now(UTC)
     value: dict[str, Any] = {
         "event_id": event_id,

@@ -10,19 +10,19 @@ from nats.aio.client import Client
 
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.waiting import Behind
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.ports import Schema, VectorStore
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
+from hivemem_vectors.worker import ENTITIES
 
 from .meaning import DIMENSION, MODEL
 from .shelf import Desk, MemoryAgent, Shelf
@@ -30,7 +30,7 @@ from .shelf import Desk, MemoryAgent, Shelf
 
 @pytest.fixture(scope="session")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The reactions of other tests' workers would take their share of the changes on a common one."""
+    """A private bus; on a shared one the workers of other tests would take some of the changes."""
     with packaged_nats(tmp_path_factory.mktemp("recall-bus")) as server:
         yield server
 
@@ -52,10 +52,10 @@ async def client(bus: Server, memory_worker: Worker) -> AsyncIterator[Client]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def memories(client: Client) -> AsyncIterator[Memories]:
+async def memories(client: Client) -> AsyncIterator[MemoryService]:
     asking = Asking()
     await asking.start(client)
-    yield Memories(asking)
+    yield MemoryService(asking)
     await asking.stop()
 
 
@@ -88,15 +88,17 @@ async def collection(store: VectorStore) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def behind(ledger: SqliteLedger, memories: Memories, client: Client) -> AsyncIterator[Behind]:
-    behind = Behind(ledger, memories)
+async def behind(ledger: SqliteLedger, memories: MemoryService, client: Client) -> AsyncIterator[IndexWaiters]:
+    behind = IndexWaiters(ledger, memories)
     await behind.start(client)
     yield behind
     await behind.stop()
 
 
 @pytest.fixture
-def desk(ledger: SqliteLedger, store: VectorStore, memories: Memories, collection: str, behind: Behind) -> Desk:
+def desk(
+    ledger: SqliteLedger, store: VectorStore, memories: MemoryService, collection: str, behind: IndexWaiters
+) -> Desk:
     return Desk(ledger, store, memories, collection, behind)
 
 

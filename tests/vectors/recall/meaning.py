@@ -1,4 +1,4 @@
-"""An embedder that knows a few words of the same meaning; it is down, or slow, when a test says so."""
+"""An embedder that knows a few synonyms; a test can stop it or slow it down."""
 
 import asyncio
 import zlib
@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from hivemem_contracts.errors import HiveError
-from hivemem_vectors.decisions.words import words
-from hivemem_vectors.ports import Embeddings, Vector
+from hivemem_vectors.embedders.ports import Embeddings
+from hivemem_vectors.pipeline.decisions.keywords import words
+from hivemem_vectors.stores.ports import Vector
 
 DIMENSION: Final = 32
 MODEL: Final = "meaning"
@@ -17,7 +18,7 @@ _MEANINGS: Final = {"automobile": "car", "vehicle": "car", "physician": "doctor"
 
 
 def embedding_of(text: str) -> Vector:
-    """The direction of the sum of its words."""
+    """Return the normalized sum of the words' vectors."""
     total = np.zeros(DIMENSION, np.float32)
     for word in words(text):
         seed = zlib.crc32(_MEANINGS.get(word, word).encode())
@@ -32,7 +33,7 @@ class MeaningEmbedder:
     def __init__(self) -> None:
         self.failure: HiveError | None = None
         self.gate = asyncio.Event()
-        """While it is closed, nothing is answered."""
+        """While it is closed, calls wait."""
         self.gate.set()
         self.asked: list[str] = []
 

@@ -1,6 +1,5 @@
-"""Memories of a tenant in the memory service and in the index, and what is recalled of them."""
+"""A tenant's memories in the memory service and in the index, and recalls of them."""
 
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -15,17 +14,17 @@ from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_testing import agent
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.decisions.points import points_of
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.recalling import Recalling, bind
-from hivemem_vectors.endpoints.waiting import Behind
-from hivemem_vectors.entities.items import ITEM, PENDING, STALE, SYNCED, Item
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror, packed
-from hivemem_vectors.ports import Embedder, VectorStore
+from hivemem_testing.serving import answer_of
+from hivemem_vectors.embedders.ports import Embedder
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
+from hivemem_vectors.pipeline.decisions.points import points_of
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, PENDING, STALE, SYNCED, Item, Mirror, packed
+from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.ports import VectorStore
 
+from ..guarding import guarded
 from .meaning import MODEL, MeaningEmbedder, embedding_of
 
 Body = dict[str, Any]
@@ -37,42 +36,35 @@ class MemoryAgent(agent.Agent):
     SERVICE: ClassVar[str] = "memory"
 
     async def put(self, key: str, value: Any, /, *, namespace: str = NAMESPACE, **fields: Any) -> Body:
-        """The memory as it travels."""
+        """Put a memory and return it in its wire format."""
         await self.ask("put", {"namespace": namespace, "key": key, "value": value}, **fields)
         return await self.ask("get", {"namespace": namespace, "key": key})
 
 
 @dataclass
 class Desk:
-    """What a worker's recall is made of."""
+    """The parts of a worker's recall."""
 
     ledger: Ledger
     store: VectorStore
-    memories: Memories
+    memories: MemoryService
     collection: str
-    behind: Behind
+    behind: IndexWaiters
     embedder: Embedder = field(default_factory=MeaningEmbedder)
 
     def service(self) -> Service:
-        breaker = Breaker("the vector store", time.monotonic)
-        recalling = Recalling(
-            self.ledger,
-            self.store,
-            breaker,
-            Collections(self.store, self.ledger),
-            self.embedder,
-            self.memories,
-            self.behind,
-            collection=self.collection,
+        store = guarded(self.store, self.ledger, model=self.embedder.model, dimension=self.embedder.dimension)
+        recall = RecallEndpoint(
+            self.ledger, store, self.embedder, self.memories, self.behind, collection=self.collection
         )
         service = Service(VECTORS, self.ledger)
-        bind(service, recalling)
+        recall.bind(service)
         return service
 
 
 @dataclass
 class Shelf:
-    """One tenant's."""
+    """The memories of one tenant."""
 
     desk: Desk
     bot: MemoryAgent
@@ -88,41 +80,41 @@ class Shelf:
         return self.desk.embedder
 
     async def keep(self, key: str, value: Any, **fields: Any) -> Body:
-        """A memory that is written and indexed."""
+        """Write and index a memory."""
         memory = await self.bot.put(key, value, **fields)
         await self.index(memory)
         return memory
 
     async def index(self, memory: Body) -> None:
-        await self.sync(told_of_memory(self.tenant, memory))
+        await self.sync(version_of_memory(self.tenant, memory))
 
-    async def sync(self, told: Told) -> None:
-        """As the pipeline leaves it once all is done."""
+    async def sync(self, told: ItemVersion) -> None:
+        """Leave an item as the pipeline does once it is done."""
         await self.upsert(told)
         await self.mirror(told)
 
-    async def mirror(self, told: Told) -> None:
-        """All of that without the points, as of an index that was lost."""
+    async def mirror(self, told: ItemVersion) -> None:
+        """Leave an item without its points, as after the loss of the index."""
         mirror = mirrored(told)
         item = Item(told.version, False, SYNCED, told.version, len(mirror.texts), told=1)
         await self.note(told.place, item, mirror)
 
-    async def upsert(self, told: Told) -> None:
-        """The points alone, as of a worker that died right after."""
+    async def upsert(self, told: ItemVersion) -> None:
+        """Leave the points alone, as a worker that died right after the upsert."""
         mirror = mirrored(told)
         rows = np.stack([embedding_of(text) for text in mirror.texts])
         points = points_of(self.tenant, told.place, mirror, rows)
         await self.desk.store.upsert(self.desk.collection, points)
 
     async def wait(self, memory: Body, *, indexed: int | None = None, embedded: bool = False, **fields: Any) -> None:
-        """As the pipeline leaves what it could not bring to the index."""
-        told = told_of_memory(self.tenant, memory)
+        """Leave an item as the pipeline does when it cannot index it yet."""
+        told = version_of_memory(self.tenant, memory)
         state = PENDING if indexed is None else STALE
         item = Item(told.version, False, state, indexed, 0 if indexed is None else 1, 1, **fields)
         await self.note(told.place, item, mirrored(told, embedded=embedded))
 
     async def remove(self, memory: Body, version: int) -> None:
-        """As the pipeline leaves a deletion, before it has come to the points."""
+        """Leave a deletion as the pipeline does before it removes the points."""
         place = place_of(memory["namespace"], memory["key"])
         await self.note(place, Item(version, True, SYNCED, told=2), Mirror())
 
@@ -137,10 +129,9 @@ class Shelf:
         await self.desk.ledger.commit(Write(self.tenant, "hivemem", ITEM, place, decide))
 
     async def answer(self, query: str, **fields: Any) -> Body:
-        """As it travels; whatever it is, it is an answer of the contract."""
+        """Return an answer in its wire format, checked against the contract."""
         call = Call(Sender(self.tenant, self.bot.name), RECALL, new_id())
-        body = self.service.decode(call, orjson.dumps({"query": query, **fields}))
-        data = await self.service.run(call, body)
+        data = await answer_of(self.service, call, orjson.dumps({"query": query, **fields}))
         assert isinstance(data, bytes)
         answer: Body = orjson.loads(data)
         validated = RecallAnswer.model_validate_json(data, strict=True)
@@ -148,7 +139,7 @@ class Shelf:
         return answer
 
     async def recall(self, query: str, **fields: Any) -> list[str]:
-        """The keys of an answer that lacks nothing."""
+        """Return the keys of a complete answer."""
         answer = await self.answer(query, **fields)
         assert answer["degraded"] is None, answer["degraded"]
         return keys(answer)
@@ -158,8 +149,8 @@ def keys(answer: Body) -> list[str]:
     return [item["key"] for item in answer["items"]]
 
 
-def mirrored(told: Told, *, embedded: bool = True) -> Mirror:
-    """Each paragraph a chunk."""
+def mirrored(told: ItemVersion, *, embedded: bool = True) -> Mirror:
+    """Return a mirror with one chunk per paragraph."""
     assert told.text is not None
     texts, starts, start = list[str](), list[int](), 0
     for text in told.text.split(CHUNK_BETWEEN):

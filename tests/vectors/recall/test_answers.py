@@ -1,4 +1,4 @@
-"""How an answer is made: its order and its scores, and what it may hold."""
+"""The construction of an answer: its order, its scores, and its size."""
 
 import time
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hivemem_contracts.limits import REPLY_BYTES
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.tokens import estimated_tokens
+from hivemem_runtime.tokens import estimated_tokens
+from hivemem_vectors.pipeline.decisions.changes import version_of_memory
 
 from .shelf import Body, Shelf, keys
 
@@ -16,13 +16,13 @@ DAY = 86_400_000_000
 
 
 async def keep(shelf: Shelf, key: str, value: Any, *, days_old: float = 0, **fields: Any) -> None:
-    told = told_of_memory(shelf.tenant, await shelf.bot.put(key, value, **fields))
+    told = version_of_memory(shelf.tenant, await shelf.bot.put(key, value, **fields))
     updated_at = time.time_ns() // 1_000 - int(days_old * DAY)
     await shelf.sync(told._replace(fields={**told.fields, "updated_at": updated_at}))
 
 
 def adds_up(item: Body, weights: Body) -> bool:
-    """Whether a score is what its parts make of it."""
+    """Return whether a score follows from its parts."""
     scores = item["scores"]
     dense = weights.get("dense", 0.8)
     relevance = dense * scores["dense"] + (1 - dense) * scores["keyword"]

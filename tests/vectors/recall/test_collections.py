@@ -1,12 +1,12 @@
-"""A collection that is not what it should be, on each store."""
+"""A broken collection, on each store."""
 
 from dataclasses import replace
 
 import pytest
 
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.ports import Schema
+from hivemem_vectors.pipeline.decisions.changes import version_of_memory
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.stores.ports import Schema
 
 from .meaning import DIMENSION, MODEL
 from .shelf import Shelf, keys
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def with_collection(shelf: Shelf, name: str) -> Shelf:
-    """With a memory that was indexed in it once."""
+    """Return a shelf with a memory that was once indexed in the collection."""
     desk = replace(shelf.desk, collection=name)
     other = Shelf(desk, shelf.bot, desk.service())
-    await other.mirror(told_of_memory(other.tenant, await other.bot.put("car", "a red car")))
+    await other.mirror(version_of_memory(other.tenant, await other.bot.put("car", "a red car")))
     return other
 
 

@@ -1,4 +1,4 @@
-"""Each filter alone, on each store, and all of them together; and the same check on an item's own fields."""
+"""Each filter alone and all together, on each store; and the same check on an item's own fields."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,9 @@ import pytest
 
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.vectors.requests import Recall
-from hivemem_vectors.decisions.filtering import Wanted
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.entities.items import ITEM, named
-from hivemem_vectors.entities.mirrors import MIRROR
+from hivemem_vectors.pipeline.decisions.changes import version_of_memory
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, named
+from hivemem_vectors.recall.decisions.filters import Question
 
 from .shelf import Body, Shelf
 
@@ -19,15 +18,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def found(shelf: Shelf, **asked: Any) -> set[str]:
-    """By the index; and the mirror agrees."""
+    """Return the keys that the index finds, after checking them against the mirror."""
     keys = set(await shelf.recall("note", limit=50, **asked))
-    wanted = Wanted.by(Recall(query="note", **asked), 0)
+    wanted = Question.of("", Recall(query="note", **asked), 0)
     assert all(wanted.holds(fields) == (key in keys) for key, fields in (await fields_of(shelf)).items())
     return keys
 
 
 async def fields_of(shelf: Shelf) -> dict[str, dict[str, Any]]:
-    """As they are mirrored."""
+    """Return the mirrored fields of each item."""
     ledger = shelf.desk.ledger
     page = await ledger.find(ITEM, shelf.tenant, "all", equals={}, limit=1_000)
     mirrors = await ledger.heads(MIRROR, shelf.tenant, [head.id for head in page.items])
@@ -154,7 +153,7 @@ async def test_all_of_them_together(shelf: Shelf) -> None:
 
 
 async def test_what_has_expired_is_not_found(shelf: Shelf) -> None:
-    told = told_of_memory(shelf.tenant, await shelf.bot.put("k", "note"))
+    told = version_of_memory(shelf.tenant, await shelf.bot.put("k", "note"))
     now = time.time_ns() // 1_000
     await shelf.sync(told._replace(fields={**told.fields, "expires_at": now}))
     assert await shelf.recall("note") == []
@@ -165,7 +164,7 @@ async def test_what_has_expired_is_not_found(shelf: Shelf) -> None:
 
 async def test_what_has_expired_does_not_crowd_out_the_others(shelf: Shelf) -> None:
     for number in range(45):
-        told = told_of_memory(shelf.tenant, await shelf.bot.put(f"old{number}", "note"))
+        told = version_of_memory(shelf.tenant, await shelf.bot.put(f"old{number}", "note"))
         await shelf.sync(told._replace(fields={**told.fields, "expires_at": 1}))
     await shelf.keep("new", "note of something else")
 

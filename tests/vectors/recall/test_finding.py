@@ -1,4 +1,4 @@
-"""What is found, and below which prefix, on each store."""
+"""Recall by meaning, by words and below a prefix, on each store."""
 
 import pytest
 

@@ -14,23 +14,25 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.servers import packaged_nats, packaged_qdrant
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.decisions.points import FIELDS
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints import hydrating, index, recalling
-from hivemem_vectors.endpoints import mirrored as mirrored_endpoint
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import SYNCED, Item
-from hivemem_vectors.ports import Schema, VectorStore
+from hivemem_vectors.pipeline.decisions.changes import version_of_memory
+from hivemem_vectors.pipeline.decisions.points import FIELDS
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.entities import SYNCED, Item
+from hivemem_vectors.recall.endpoints import hydrate as hydrating
+from hivemem_vectors.recall.endpoints import mirror as mirrored_endpoint
+from hivemem_vectors.recall.endpoints import recall as recalling
+from hivemem_vectors.stores import guarded
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
+from hivemem_vectors.worker import ENTITIES
 
 from .meaning import DIMENSION, MODEL
 from .shelf import CHUNK_BETWEEN, NAMESPACE, Body, Shelf, keys, mirrored
@@ -49,7 +51,7 @@ def with_store(shelf: Shelf, store: VectorStore) -> Shelf:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def without_index(shelf: Shelf, tmp_path: Path) -> AsyncIterator[Shelf]:
-    """The engine is dead, and cannot be started again."""
+    """A shelf whose engine is killed and cannot be started again."""
     folder = tmp_path / "edge"
     store = EdgeVectors(folder)
     await store.ensure_collection(shelf.desk.collection, SCHEMA)
@@ -119,7 +121,7 @@ async def test_without_the_index_the_mirror_is_searched(without_index: Shelf) ->
 
 async def mirror(shelf: Shelf, key: str, text: str, **fields: Any) -> Body:
     memory = await shelf.bot.put(key, text, **fields)
-    await shelf.mirror(told_of_memory(shelf.tenant, memory))
+    await shelf.mirror(version_of_memory(shelf.tenant, memory))
     return memory
 
 
@@ -177,7 +179,7 @@ async def test_without_index_and_embedder_the_words_in_the_mirror_have_to_do(wit
 
 async def test_embeddings_of_another_model_are_not_compared_with(without_index: Shelf) -> None:
     shelf = without_index
-    told = told_of_memory(shelf.tenant, await shelf.bot.put("car", "a red car"))
+    told = version_of_memory(shelf.tenant, await shelf.bot.put("car", "a red car"))
     await shelf.note(told.place, Item(1, False, SYNCED, 1, 1), replace(mirrored(told), model="another"))
 
     (item,) = (await shelf.answer("red car"))["items"]
@@ -214,7 +216,7 @@ async def test_a_qdrant_that_ends_is_left_out_and_found_again(shelf: Shelf, tmp_
 async def test_a_store_that_hangs_is_waited_for_a_moment(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(guarded, "SEARCH_SECONDS", 0.2)
     store = EdgeVectors(tmp_path)
     shelf = with_store(shelf, store)
     await store.ensure_collection(shelf.desk.collection, SCHEMA)
@@ -233,7 +235,7 @@ async def test_a_store_that_hangs_is_waited_for_a_moment(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def lonely(tmp_path: Path) -> AsyncIterator[Client]:
-    """A bus without a memory worker."""
+    """A connection to a bus without a memory worker."""
     with packaged_nats(tmp_path / "lonely") as server:
         client = await connect(server.url, "lonely")
         yield client
@@ -244,7 +246,7 @@ async def lonely(tmp_path: Path) -> AsyncIterator[Client]:
 async def without_memory(shelf: Shelf, lonely: Client) -> AsyncIterator[Shelf]:
     asking = Asking()
     await asking.start(lonely)
-    desk = replace(shelf.desk, memories=Memories(asking))
+    desk = replace(shelf.desk, memories=MemoryService(asking))
     yield Shelf(desk, shelf.bot, desk.service())
     await asking.stop()
 
@@ -292,7 +294,7 @@ async def test_a_memory_service_that_hangs_is_waited_for_a_moment(
     monkeypatch.setattr(hydrating, "LONGEST_SECONDS", 0.05)
 
     async def hang(message: Msg) -> None:
-        """No answer."""
+        """Never answer."""
 
     await subscribe(lonely, "hive.req.*.*.memory.get_many", hang)
     await without_memory.keep("car", "a red car")
@@ -309,7 +311,7 @@ async def test_without_anything_but_the_ledger_there_is_an_answer(without_memory
     shelf = with_store(without_memory, store)
     shelf.embedder.failure = Unavailable("down", retry_after_ms=1)
     await shelf.wait(await shelf.bot.put("waits", "a red car"), error="down")
-    told = told_of_memory(shelf.tenant, await shelf.bot.put("car", "another red car"))
+    told = version_of_memory(shelf.tenant, await shelf.bot.put("car", "another red car"))
     await shelf.mirror(told)
 
     answer = await shelf.answer("red")

@@ -1,11 +1,10 @@
-"""Quality is a test: the retrieval set through all of a recall, from the text of a question to an answer.
+"""The quality of recall is tested: the retrieval set through a whole recall, from the text of a question to an answer.
 
-What the set is, and how good the ranking alone is, says `test_retrieval.py`.
+`test_retrieval.py` describes the set, and tests the ranking alone.
 """
 
 import json
 import math
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,20 +14,19 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.embedders.caching import CachedEmbedder, RecentEmbeddings
-from hivemem_vectors.adapters.embedders.offline.embedder import OfflineEmbedder
-from hivemem_vectors.adapters.embedders.offline.wordpieces import WordPieces
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import told_of_memory
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.waiting import Behind
+from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
+from hivemem_vectors.pipeline.decisions.changes import version_of_memory
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
+from ..guarding import guarded
 from .shelf import NAMESPACE, Desk, MemoryAgent, Shelf
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -41,9 +39,9 @@ NDCG_FLOOR: Final = 0.84
 @dataclass(frozen=True)
 class Quality:
     recall: float
-    """Of the answers, how many are among the first five."""
+    """The share of answers among the first five hits."""
     ndcg: float
-    """How near to the top they are among the first ten."""
+    """The normalized discounted cumulative gain of the first ten hits."""
 
 
 def read(name: str) -> list[dict[str, Any]]:
@@ -54,11 +52,11 @@ def read(name: str) -> list[dict[str, Any]]:
 async def library(
     client: Client,
     memory_worker: Worker,
-    memories: Memories,
+    memories: MemoryService,
     ledger: SqliteLedger,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Shelf]:
-    """All memories of the set, in the memory service and in the index."""
+    """A shelf with all memories of the set, in the memory service and in the index."""
     bot = MemoryAgent(client, memory_worker, "quality")
     texts = {memory["id"]: memory["text"] for memory in read("memories.jsonl")}
     puts = [{"namespace": NAMESPACE, "key": id, "value": text} for id, text in texts.items()]
@@ -67,18 +65,17 @@ async def library(
     embedder = CachedEmbedder(OfflineEmbedder(), RecentEmbeddings())
     indexer = Indexer(
         ledger,
-        store,
-        Breaker("the vector store", time.monotonic),
-        Collections(store, ledger),
+        guarded(store, ledger, model=embedder.model, dimension=embedder.dimension),
         embedder,
+        CircuitBreaker("the embedder"),
         Chunker(WordPieces().count),
         memories,
         collection=COLLECTION,
     )
     await indexer.prepare()
     written = await memories.get_many(bot.tenant, bot.name, [(NAMESPACE, id) for id in texts])
-    await indexer.index(bot.tenant, [told_of_memory(bot.tenant, memory) for memory in written.values()])
-    desk = Desk(ledger, store, memories, COLLECTION, Behind(ledger, memories), embedder)
+    await indexer.take_up([version_of_memory(bot.tenant, memory) for memory in written.values()])
+    desk = Desk(ledger, store, memories, COLLECTION, IndexWaiters(ledger, memories), embedder)
     yield Shelf(desk, bot, desk.service())
     await embedder.close()
     await store.close()

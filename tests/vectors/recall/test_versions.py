@@ -1,4 +1,4 @@
-"""What happens between a write and its indexing: the version that counts, items that wait, items that are gone."""
+"""Recall between a write and its indexing: the version that counts, pending items, deleted items."""
 
 import time
 
@@ -6,10 +6,9 @@ import pytest
 
 from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.decisions.points import point_name
-from hivemem_vectors.entities.items import PENDING, SYNCED, Item, event_place
-from hivemem_vectors.entities.mirrors import Mirror
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
+from hivemem_vectors.pipeline.decisions.points import point_name
+from hivemem_vectors.pipeline.entities import PENDING, SYNCED, Item, Mirror, event_place
 
 from .shelf import NAMESPACE, Body, Shelf, keys, mirrored
 
@@ -17,11 +16,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_points_that_are_not_noted_yet_are_found_where_they_are_of_now(shelf: Shelf) -> None:
-    """Their worker died, or is about to note them."""
+    """Their worker died, or is about to record them."""
     await shelf.keep("k", "a red car")
-    await shelf.upsert(told_of_memory(shelf.tenant, await shelf.bot.put("k", "a glass of milk")))
+    await shelf.upsert(version_of_memory(shelf.tenant, await shelf.bot.put("k", "a glass of milk")))
     late = await shelf.bot.put("late", "a glass of milk")
-    await shelf.upsert(told_of_memory(shelf.tenant, late))
+    await shelf.upsert(version_of_memory(shelf.tenant, late))
     await shelf.bot.put("late", "a blue car")
 
     (item,) = (await shelf.answer("milk"))["items"]
@@ -31,7 +30,7 @@ async def test_points_that_are_not_noted_yet_are_found_where_they_are_of_now(she
 
 
 async def test_points_of_a_version_before_are_not_found(shelf: Shelf) -> None:
-    """Their removal is what comes last, or was missed."""
+    """Their removal comes last, or was missed."""
     await shelf.keep("k", "a red car")
     await shelf.keep("k", "a glass of milk")
 
@@ -96,7 +95,7 @@ async def test_whatever_is_gone_makes_room_for_others(shelf: Shelf) -> None:
 
 
 async def test_a_deletion_that_the_index_has_heard_of_is_not_found(shelf: Shelf) -> None:
-    """The points may still be there."""
+    """The points may still exist."""
     memory = await shelf.keep("k", "a red car")
     await shelf.bot.ask("delete", {"namespace": NAMESPACE, "key": "k"})
     await shelf.remove(memory, memory["version"] + 1)
@@ -144,9 +143,9 @@ async def test_what_waits_takes_the_place_of_what_it_was(shelf: Shelf) -> None:
 
 
 async def test_an_item_that_waits_without_a_text_is_found_as_it_was(shelf: Shelf) -> None:
-    """The memory service could not be asked for the newer one."""
+    """The memory service was unavailable, so the newer text is unknown."""
     memory = await shelf.keep("k", "a red car")
-    told = told_of_memory(shelf.tenant, memory)
+    told = version_of_memory(shelf.tenant, memory)
     await shelf.note(told.place, Item(2, False, "stale", 1, 1, 1), mirrored(told))
 
     answer = await shelf.answer("car")
@@ -167,15 +166,15 @@ async def test_what_waits_has_to_pass_the_filters(shelf: Shelf) -> None:
 
 async def test_many_that_wait_are_counted_up_to_a_bound(shelf: Shelf) -> None:
     for number in range(201):
-        told = Told(shelf.tenant, event_place("s", f"e{number:03}"), 1, False, {"updated_at": 1}, "note")
+        told = ItemVersion(shelf.tenant, event_place("s", f"e{number:03}"), 1, False, {"updated_at": 1}, "note")
         await shelf.note(told.place, Item(1, False, PENDING, attempts=1), mirrored(told, embedded=False))
 
     assert (await shelf.answer("note"))["degraded"]["detail"] == "more than 200 items wait for the index"
 
 
-def event(shelf: Shelf, id: str, content: object, text: str) -> Told:
+def event(shelf: Shelf, id: str, content: object, text: str) -> ItemVersion:
     fields: Body = {"created_by": "bot", "updated_at": time.time_ns() // 1_000, "metadata": {"n": 1}}
-    return Told(shelf.tenant, event_place("s1", id), 7, False, fields, text, content)
+    return ItemVersion(shelf.tenant, event_place("s1", id), 7, False, fields, text, content)
 
 
 async def test_an_event_is_found_with_what_was_kept_of_it(shelf: Shelf) -> None:

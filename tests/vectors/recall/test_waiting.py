@@ -1,4 +1,4 @@
-"""Reading one's own writes: recalls that wait for the index, over the real feed and the real pipeline."""
+"""Read-your-writes: recalls that wait for the index, over the real feed and the real pipeline."""
 
 import asyncio
 import time
@@ -15,10 +15,11 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
-from hivemem_runtime.bus.publisher import Publisher
-from hivemem_runtime.bus.reactions import Reactions
+from hivemem_runtime.bus.feed.publisher import Publisher
+from hivemem_runtime.bus.reactions.consumers import Reactions
+from hivemem_runtime.bus.requests.outgoing import Asking
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
@@ -27,21 +28,19 @@ from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.endpoints import waiting
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.sessions import Sessions
-from hivemem_vectors.endpoints.waiting import Behind
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import FAILED, Item
-from hivemem_vectors.reactions import reactions
-from hivemem_vectors.reactions.retrying import Retrying
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
+from hivemem_vectors.pipeline.entities import FAILED, Item
+from hivemem_vectors.pipeline.reactions import reactions
+from hivemem_vectors.recall.endpoints import waiting
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.upkeep.reactions.retries import ItemRetry
+from hivemem_vectors.worker import ENTITIES
 
+from ..guarding import guarded
 from .meaning import MeaningEmbedder
 from .shelf import NAMESPACE, Body, Desk, MemoryAgent, Shelf, keys, mirrored
 
@@ -52,7 +51,7 @@ LONG_MS = 10_000
 
 @dataclass
 class Fleet:
-    """Everything that a recall waits for. `embedder` is the pipeline's alone."""
+    """The workers and the feed behind a recall that waits. `embedder` belongs to the pipeline alone."""
 
     client: Client
     memory: Worker
@@ -60,7 +59,7 @@ class Fleet:
     path: Path
     ledger: SqliteLedger
     store: EdgeVectors
-    memories: Memories
+    memories: MemoryService
     embedder: MeaningEmbedder
 
 
@@ -77,15 +76,16 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
         await asking.start(client)
         ledger = SqliteLedger(data / "vectors.db", ENTITIES)
         await ledger.open()
-        store, embedder, memories = EdgeVectors(data / "edge"), MeaningEmbedder(), Memories(asking)
-        breaker, collections = Breaker("the vector store", time.monotonic), Collections(store, ledger)
-        indexer = Indexer(ledger, store, breaker, collections, embedder, Chunker(len), memories, collection=COLLECTION)
+        store, embedder, memories = EdgeVectors(data / "edge"), MeaningEmbedder(), MemoryService(asking)
+        breaker = CircuitBreaker("the embedder")
+        guard = guarded(store, ledger, model=embedder.model, dimension=embedder.dimension)
+        indexer = Indexer(ledger, guard, embedder, breaker, Chunker(len), memories, collection=COLLECTION)
         await indexer.prepare()
         following = Reactions(server.url, "vectors")
-        for reaction in reactions(ledger, indexer, Sessions(asking)):
+        for reaction in reactions(ledger, indexer, SessionService(asking)):
             following.add(reaction)
         await following.start()
-        retrying = Retrying(ledger, indexer)
+        retrying = ItemRetry(ledger, indexer)
         await retrying.start(client)
         yield Fleet(client, memory, sessions, data / "vectors.db", ledger, store, memories, embedder)
         await retrying.stop()
@@ -99,15 +99,15 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def behind(fleet: Fleet) -> AsyncIterator[Behind]:
-    behind = Behind(fleet.ledger, fleet.memories)
+async def behind(fleet: Fleet) -> AsyncIterator[IndexWaiters]:
+    behind = IndexWaiters(fleet.ledger, fleet.memories)
     await behind.start(fleet.client)
     yield behind
     await behind.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def shelf(fleet: Fleet, behind: Behind) -> AsyncIterator[Shelf]:
+async def shelf(fleet: Fleet, behind: IndexWaiters) -> AsyncIterator[Shelf]:
     desk = Desk(fleet.ledger, fleet.store, fleet.memories, COLLECTION, behind)
     bot = MemoryAgent(fleet.client, fleet.memory, f"tenant-{uuid.uuid4().hex[:12]}")
     yield Shelf(desk, bot, desk.service())
@@ -173,7 +173,7 @@ async def test_when_the_time_is_over_the_answer_says_that_it_is_behind(shelf: Sh
     assert await shelf.recall("car", wait_ms=0) == ["old"]
 
 
-async def test_a_wait_ends_when_the_index_has_caught_up(shelf: Shelf, fleet: Fleet, behind: Behind) -> None:
+async def test_a_wait_ends_when_the_index_has_caught_up(shelf: Shelf, fleet: Fleet, behind: IndexWaiters) -> None:
     fleet.embedder.gate.clear()
     await shelf.bot.put("k", "note")
     recalling = asyncio.create_task(shelf.recall("note", wait_ms=LONG_MS))
@@ -196,7 +196,7 @@ async def test_what_others_write_elsewhere_is_not_waited_for(shelf: Shelf, fleet
 
 
 async def test_what_is_not_on_the_feed_yet_is_waited_for(
-    shelf: Shelf, fleet: Fleet, behind: Behind, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, fleet: Fleet, behind: IndexWaiters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = asyncio.Event()
     publish = Publisher.publish
@@ -217,10 +217,10 @@ async def test_what_is_not_on_the_feed_yet_is_waited_for(
 
 
 async def test_what_another_worker_indexes_is_noticed(shelf: Shelf, fleet: Fleet) -> None:
-    """Nobody tells this one of its commits."""
+    """This worker is not notified of the other worker's commits."""
     ledger = SqliteLedger(fleet.path, ENTITIES)
     await ledger.open()
-    behind = Behind(ledger, fleet.memories)
+    behind = IndexWaiters(ledger, fleet.memories)
     await behind.start(fleet.client)
     desk = replace(shelf.desk, ledger=ledger, behind=behind)
     other = Shelf(desk, shelf.bot, desk.service())
@@ -236,7 +236,7 @@ async def test_what_another_worker_indexes_is_noticed(shelf: Shelf, fleet: Fleet
 
 async def test_what_was_refused_is_told_of_and_keeps_nobody_waiting(shelf: Shelf) -> None:
     later = time.time_ns() // 1_000 + 3_600_000_000
-    refused = Told(shelf.tenant, place_of(NAMESPACE, "bad"), 1, False, {"updated_at": 1}, "a red car")
+    refused = ItemVersion(shelf.tenant, place_of(NAMESPACE, "bad"), 1, False, {"updated_at": 1}, "a red car")
     item = Item(1, False, FAILED, attempts=9, error="text: refused", retry_at=later)
     await shelf.note(refused.place, item, mirrored(refused, embedded=False))
     await shelf.bot.put("good", "another red car")
@@ -269,7 +269,7 @@ async def test_what_is_tried_again_in_time_is_waited_for(shelf: Shelf, fleet: Fl
     assert await shelf.recall("note", wait_ms=30_000) == ["k"]
 
 
-async def test_a_version_is_waited_for(shelf: Shelf, behind: Behind) -> None:
+async def test_a_version_is_waited_for(shelf: Shelf, behind: IndexWaiters) -> None:
     await shelf.bot.put("k", "note 1")
     assert await shelf.recall("note", min_version=1) == ["k"]
     assert await shelf.recall("note", min_version=1, wait_ms=0) == ["k"]
@@ -309,7 +309,7 @@ async def test_among_too_many_to_look_at_everything_is_waited_for(
 
 
 async def test_only_so_many_may_wait(shelf: Shelf, fleet: Fleet) -> None:
-    behind = Behind(fleet.ledger, fleet.memories, limit=1)
+    behind = IndexWaiters(fleet.ledger, fleet.memories, limit=1)
     await behind.start(fleet.client)
     desk = replace(shelf.desk, behind=behind)
     shelf = Shelf(desk, shelf.bot, desk.service())
@@ -326,7 +326,7 @@ async def test_only_so_many_may_wait(shelf: Shelf, fleet: Fleet) -> None:
     assert (await shelf.answer("note", wait_ms=LONG_MS))["degraded"]["reasons"] == ["behind"]
 
 
-async def test_who_gives_up_waits_no_more(shelf: Shelf, behind: Behind) -> None:
+async def test_who_gives_up_waits_no_more(shelf: Shelf, behind: IndexWaiters) -> None:
     recalling = asyncio.create_task(shelf.answer("note", min_version=9, wait_ms=LONG_MS))
     await eventually(lambda: behind.waiting == 1, "it waits")
     recalling.cancel()
@@ -336,8 +336,8 @@ async def test_who_gives_up_waits_no_more(shelf: Shelf, behind: Behind) -> None:
 
 
 async def test_without_the_memory_service_nobody_knows(shelf: Shelf, fleet: Fleet) -> None:
-    asking = Asking()  # that was not started
-    behind = Behind(fleet.ledger, Memories(asking))
+    asking = Asking()  # it was not started
+    behind = IndexWaiters(fleet.ledger, MemoryService(asking))
     await behind.start(fleet.client)
     loop = asyncio.get_running_loop()
 

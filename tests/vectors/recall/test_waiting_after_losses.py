@@ -1,4 +1,4 @@
-"""A recall never takes the index for current because the feed has become shorter; and its wait ends."""
+"""A recall never takes the index for current because the feed has become shorter, and its wait ends."""
 
 import asyncio
 import time
@@ -13,21 +13,19 @@ from nats.aio.client import Client
 from hivemem_contracts.changes import Change
 from hivemem_contracts.streams import CHANGES
 from hivemem_contracts.subjects import Address
-from hivemem_runtime.bus.asking import Asking
 from hivemem_runtime.bus.connection import connect
 from hivemem_runtime.bus.jetstream import ask
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.bus.streams import StreamSettings, declare
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.endpoints.catching_up import MEMORIES
-from hivemem_vectors.endpoints.memories import Memories
-from hivemem_vectors.endpoints.waiting import Behind
-from hivemem_vectors.entities import ENTITIES
-from hivemem_vectors.entities.items import ITEM, SYNCED, Item
+from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, FeedPosition, MemoryService
+from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.worker import ENTITIES
 
 from .shelf import NAMESPACE
 
@@ -36,8 +34,8 @@ SHORT_SECONDS = 0.3
 LONG_SECONDS = 20.0
 
 
-class Quiet(Memories):
-    """Of a memory service in which nothing was written lately."""
+class Quiet(MemoryService):
+    """A memory service without recent writes."""
 
     async def written_since(self, tenant: str, prefix: str, moment: int, *, limit: int) -> list[dict[str, Any]]:
         return []
@@ -61,15 +59,15 @@ async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
 
 
 @pytest.fixture
-async def behind(ledger: SqliteLedger, client: Client) -> AsyncIterator[Behind]:
-    behind = Behind(ledger, Quiet(Asking()))
+async def behind(ledger: SqliteLedger, client: Client) -> AsyncIterator[IndexWaiters]:
+    behind = IndexWaiters(ledger, Quiet(Asking()))
     await behind.start(client)
     yield behind
     await behind.stop()
 
 
 async def follow(client: Client, start: int = 1) -> None:
-    """The consumer of a worker that does not react just now."""
+    """Create the consumer of a worker that does not react at the moment."""
     config = {
         "name": MEMORIES,
         "durable_name": MEMORIES,
@@ -102,12 +100,12 @@ async def hear(ledger: SqliteLedger, key: str, version: int = 1) -> None:
     await ledger.commit(Write(TENANT, "test", ITEM, append.id, lambda heads, now: [append]))
 
 
-async def caught_up(behind: Behind, seconds: float) -> bool:
+async def caught_up(behind: IndexWaiters, seconds: float) -> bool:
     return await behind.caught_up(TENANT, NAMESPACE, asyncio.get_running_loop().time() + seconds)
 
 
 async def test_a_consumer_that_is_ahead_of_the_feed_vouches_for_nothing(
-    client: Client, ledger: SqliteLedger, behind: Behind
+    client: Client, ledger: SqliteLedger, behind: IndexWaiters
 ) -> None:
     await follow(client, start=5)
     await tell(client, "a")
@@ -120,7 +118,7 @@ async def test_a_consumer_that_is_ahead_of_the_feed_vouches_for_nothing(
 
 
 async def test_a_feed_that_is_made_anew_meanwhile_is_waited_for_from_its_beginning(
-    client: Client, ledger: SqliteLedger, behind: Behind
+    client: Client, ledger: SqliteLedger, behind: IndexWaiters
 ) -> None:
     await follow(client)
     await tell(client, "a")
@@ -138,7 +136,7 @@ async def test_a_feed_that_is_made_anew_meanwhile_is_waited_for_from_its_beginni
 
 
 async def test_a_message_that_is_no_change_is_not_waited_for(
-    client: Client, ledger: SqliteLedger, behind: Behind
+    client: Client, ledger: SqliteLedger, behind: IndexWaiters
 ) -> None:
     await follow(client)
     await tell(client, "a")
@@ -148,7 +146,7 @@ async def test_a_message_that_is_no_change_is_not_waited_for(
 
 
 async def test_a_backlog_begins_with_the_oldest_change(client: Client) -> None:
-    backlog = Backlog()
+    backlog = FeedPosition()
     await backlog.start(client)
     await follow(client)
     await client.request(f"hive.chg.{TENANT}.memory.user.alice.%k.a", b"{}", timeout=10)
@@ -161,7 +159,7 @@ async def test_a_backlog_begins_with_the_oldest_change(client: Client) -> None:
 async def test_an_end_of_another_feed_is_never_reached(client: Client) -> None:
     await follow(client)
     await tell(client, "a")
-    backlog = Backlog()
+    backlog = FeedPosition()
     await backlog.start(client)
     end = await backlog.end()
     assert not await backlog.is_taken_up(TENANT, NAMESPACE, end)

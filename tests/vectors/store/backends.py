@@ -1,4 +1,4 @@
-"""The kinds of vector stores, and how the process that holds their points is killed."""
+"""The kinds of vector stores, and ways to kill the process that holds their points."""
 
 import os
 import signal
@@ -12,15 +12,15 @@ import pytest
 
 from hivemem_testing.contract import Address, Server
 from hivemem_testing.servers import packaged_qdrant
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.adapters.qdrant.store import GRPC_PORT
-from hivemem_vectors.ports import VectorStore
+from hivemem_vectors.stores.arguments import CheckedStore
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import VectorStore
+from hivemem_vectors.stores.qdrant.store import GRPC_PORT, QdrantVectors
 
 
 @dataclass(frozen=True)
 class Mortal:
-    """A store on a process that can be killed: by `kill`, at once. `start` makes it usable again."""
+    """A store on a process that can be killed: `kill` kills it at once, `start` makes it usable again."""
 
     store: VectorStore
     kill: Callable[[], None]
@@ -34,17 +34,17 @@ def grpc_url(address: Address) -> str:
 def _edge(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     folders: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     folder = folders.mktemp("vectors") / "edge"
-    return lambda: EdgeVectors(folder)
+    return lambda: CheckedStore(EdgeVectors(folder))
 
 
 def _qdrant(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     server: Server = request.getfixturevalue("qdrant_server")
-    return lambda: QdrantVectors(grpc_url(server.address))
+    return lambda: CheckedStore(QdrantVectors(grpc_url(server.address)))
 
 
 def _quantized(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
     server: Server = request.getfixturevalue("qdrant_server")
-    return lambda: QdrantVectors(grpc_url(server.address), quantization="scalar")
+    return lambda: CheckedStore(QdrantVectors(grpc_url(server.address), quantization="scalar"))
 
 
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Callable[[], VectorStore]]] = {
@@ -52,7 +52,7 @@ BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Callable[[], VectorStore]]
     "qdrant": _qdrant,
     "qdrant-scalar": _quantized,
 }
-"""How a store is opened, on a place that is empty at first."""
+"""Opens a store on a place that is empty at first."""
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def _mortal_edge(folder: Path) -> AsyncGenerator[Mortal]:
         assert store.pid is not None
         os.kill(store.pid, signal.SIGKILL)
 
-    # It is started again by the next call.
+    # The next call starts it again.
     yield Mortal(store, kill, lambda: None)
     await store.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from hivemem_vectors.ports import VectorStore
+from hivemem_vectors.stores.ports import VectorStore
 
 from .backends import BACKENDS, MORTALS, Mortal
 from .points import SCHEMA
@@ -15,7 +15,7 @@ from .points import SCHEMA
 
 @pytest.fixture(params=BACKENDS)
 def opened(request: pytest.FixtureRequest) -> Callable[[], VectorStore]:
-    """A store on the test's place, as one process has it at a time."""
+    """A store on the test's place, which one process opens at a time."""
     return BACKENDS[request.param](request)
 
 

@@ -1,10 +1,10 @@
-"""A program that has a vector store in files, tells the process of its engine, and waits to be killed."""
+"""A program that opens a vector store in files, prints the process id of its engine, and waits to be killed."""
 
 import asyncio
 import sys
 from pathlib import Path
 
-from hivemem_vectors.adapters.edge import EdgeVectors
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 
 async def main(folder: Path) -> None:

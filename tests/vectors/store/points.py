@@ -1,13 +1,25 @@
-"""Points to store, and what a search has to find among them, by comparing with every one."""
+"""Points to store, and the exact results of a search by comparison with every point."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from hivemem_vectors.ports import Between, Condition, Equal, Filter, Point, Schema, Value, Vector, VectorStore
+from hivemem_vectors.stores.ports import (
+    Between,
+    ByWords,
+    Condition,
+    Equal,
+    Filter,
+    Point,
+    Schema,
+    Value,
+    Vector,
+    VectorStore,
+)
+from hivemem_vectors.stores.search import HybridHit, hybrid_search
 
 DIMENSION: Final = 8
 MODEL: Final = "test-model"
@@ -46,7 +58,7 @@ def many(count: int, *, start: int = 0, tenant: str = TENANT, dimension: int = D
 
 
 async def everything(store: VectorStore, collection: str, where: Filter | None = None, page: int = 100) -> list[str]:
-    """The ids of all points, page by page."""
+    """Return the ids of all points, read page by page."""
     found: list[str] = []
     after: str | None = None
     while True:
@@ -56,6 +68,28 @@ async def everything(store: VectorStore, collection: str, where: Filter | None =
         if read.next is None:
             return found
         after = read.next
+
+
+async def search(
+    store: VectorStore,
+    collection: str,
+    where: Filter,
+    *,
+    dense: Vector | Coroutine[None, None, Vector | None] | None = None,
+    sparse: Words | None = None,
+    limit: int,
+    values: Sequence[str] | None = None,
+) -> list[HybridHit]:
+    """Search by embedding, by words or by both; `dense` may be a pending embedding."""
+    if dense is None:
+        found = await store.by_words(collection, ByWords(where, sparse, limit, values)) if sparse else []
+        return [HybridHit(hit.id, None, hit.score, hit.values) for hit in found]
+    arriving = _at_once(dense) if isinstance(dense, np.ndarray) else dense
+    return await hybrid_search(store, collection, where, arriving, sparse, limit=limit, values=values)
+
+
+async def _at_once(dense: Vector) -> Vector | None:
+    return dense
 
 
 def lets_pass(where: Filter, point: Point) -> bool:
@@ -87,7 +121,7 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def by_words(query: Words, points: Iterable[Point]) -> dict[str, float]:
-    """The scores of the points that have a term in common with the query, of all points of a collection."""
+    """Return the scores of all points that share a term with the query, over a whole collection."""
     terms = {
         point.id: dict(zip(point.sparse.indices, point.sparse.values, strict=True)) for point in points if point.sparse
     }

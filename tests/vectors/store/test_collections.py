@@ -1,4 +1,4 @@
-"""A collection belongs to one model, and lasts until it is dropped."""
+"""A collection belongs to one model, and exists until it is dropped."""
 
 import asyncio
 import uuid
@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest, NotFound
-from hivemem_vectors.ports import Filter, Schema, VectorStore
+from hivemem_vectors.stores.ports import Filter, Schema, VectorStore
 
-from .points import DIMENSION, MODEL, SCHEMA, TENANT, many, point, vector
+from .points import DIMENSION, MODEL, SCHEMA, TENANT, many, point, search, vector
 
 
 async def test_check_passes_where_the_store_can_be_used(store: VectorStore) -> None:
@@ -69,7 +69,7 @@ async def test_one_that_does_not_exist_is_not_found(store: VectorStore) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.schema("missing"),
         lambda: store.upsert("missing", [point("one")]),
-        lambda: store.search("missing", where, dense=vector(1), limit=1),
+        lambda: search(store, "missing", where, dense=vector(1), limit=1),
         lambda: store.delete("missing", TENANT, ["one"]),
         lambda: store.delete_where("missing", where),
         lambda: store.scroll("missing"),

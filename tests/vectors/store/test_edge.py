@@ -1,4 +1,4 @@
-"""The engine's process: its life, and the building of graphs while it answers."""
+"""The engine's process: its life, and builds of graphs while it answers."""
 
 import asyncio
 import os
@@ -15,18 +15,18 @@ from qdrant_edge import EdgeShard
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.edge import EdgeVectors, generations, shards
-from hivemem_vectors.adapters.edge.collection import AT_MOST, QUIET_SECONDS, Collection
-from hivemem_vectors.adapters.edge.frames import Frame
-from hivemem_vectors.adapters.edge.wire import points_frame
-from hivemem_vectors.ports import Filter, Point, Schema
+from hivemem_vectors.stores.edge import generations, shards
+from hivemem_vectors.stores.edge.collection import AT_MOST, QUIET_SECONDS, EngineCollection
+from hivemem_vectors.stores.edge.frames import Frame, points_frame
+from hivemem_vectors.stores.edge.store import EdgeVectors
+from hivemem_vectors.stores.ports import Filter, Point, Schema
 
-from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, random_vectors, vector
+from .points import DIMENSION, SCHEMA, TENANT, Words, everything, many, point, random_vectors, search, vector
 
 COLLECTION = "edge"
 WIDE = 64
 MANY = 1_000
-"""So many are not waited for until it is quiet."""
+"""This number of new points is optimized at once, without waiting for a quiet period."""
 
 OPTIMIZE_AFTER = MANY // AT_MOST
 
@@ -40,7 +40,7 @@ async def store(tmp_path: Path) -> AsyncIterator[EdgeVectors]:
 
 
 def runs(pid: int) -> bool:
-    """Whether it is there, and no more than an end that nobody has asked for."""
+    """Return whether the process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -83,7 +83,7 @@ async def test_the_engine_ends_with_a_process_that_is_killed(tmp_path: Path) -> 
 
 
 async def test_a_stopped_engine_holds_up_nobody_for_ever(store: EdgeVectors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hivemem_vectors.adapters.edge.process.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("hivemem_vectors.stores.edge.process.CALL_SECONDS", 0.3)
     await store.check()
     stuck = store.pid
     assert stuck is not None
@@ -114,7 +114,7 @@ async def test_a_folder_that_another_store_has_is_unavailable(store: EdgeVectors
 async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: EdgeVectors) -> None:
     points = many(MANY, dimension=WIDE)
     await fill(store, points)
-    # Each round changes what is there while the next generation is copied and built.
+    # Each round changes points while the next generation is copied and built.
     rounds = 0
     while await store.optimized_points(COLLECTION) == 0:
         rounds += 1
@@ -122,21 +122,21 @@ async def test_searches_go_on_while_graphs_are_built_and_nothing_is_lost(store: 
         extra = Point(TENANT, f"extra{rounds}", points[rounds % 100].dense, Words([99], [1.0]), {"version": rounds})
         await store.upsert(COLLECTION, [extra])
         await store.delete(COLLECTION, TENANT, [f"extra{rounds - 2}", f"p{rounds - 1}"])
-        [hit, *_] = await store.search(COLLECTION, Filter(TENANT), dense=points[-1].dense, limit=2)
+        [hit, *_] = await search(store, COLLECTION, Filter(TENANT), dense=points[-1].dense, limit=2)
         assert hit.id == points[-1].id
     left = {point.id for point in points[rounds:]} | {f"extra{rounds}", f"extra{rounds - 1}"} - {"extra0"}
     assert set(await everything(store, COLLECTION, page=1_000)) == left
-    hits = await store.search(COLLECTION, Filter(TENANT), sparse=Words([99], [1.0]), limit=10)
+    hits = await search(store, COLLECTION, Filter(TENANT), sparse=Words([99], [1.0]), limit=10)
     assert {hit.id for hit in hits} == left & {f"extra{rounds}", f"extra{rounds - 1}"}
 
 
 async def test_what_came_while_graphs_were_built_is_in_the_next_ones(tmp_path: Path) -> None:
     some = 500
     store = EdgeVectors(tmp_path / "edge", optimize_after=some // AT_MOST)
-    await store.ensure_collection(COLLECTION, Schema(2_048, "model"))  # of fewer numbers no graph is made
+    await store.ensure_collection(COLLECTION, Schema(2_048, "model"))  # no graph is built for fewer dimensions
     rows = random_vectors(4 * some, 2_048)
     await fill(store, [Point(TENANT, f"p{number}", row) for number, row in enumerate(rows)])
-    # All but less than what is built for.
+    # The remaining points are fewer than the threshold of a build.
     await optimized(store, 3 * some + 1)
     await store.close()
 
@@ -150,7 +150,7 @@ def test_graphs_wait_until_it_is_quiet_or_too_much_has_changed(tmp_path: Path) -
     folder = generations.begin(tmp_path, COLLECTION, generations.About(DIMENSION, "model"))
     shards.create_shard(generations.generation(folder, 1), DIMENSION).close()
     generations.finish(tmp_path, COLLECTION)
-    collection = Collection(tmp_path / COLLECTION, OPTIMIZE_AFTER, lambda building, stage: None)
+    collection = EngineCollection(tmp_path / COLLECTION, OPTIMIZE_AFTER, lambda building, stage: None)
 
     def change(points: list[Point]) -> None:
         fields, data = points_frame(points)
@@ -206,7 +206,7 @@ async def test_graphs_are_kept_when_the_store_is_opened_again(store: EdgeVectors
     again = EdgeVectors(tmp_path / "edge")
     assert await again.optimized_points(COLLECTION) == MANY
     query = np.asarray(points[3].dense)
-    [hit] = await again.search(COLLECTION, Filter(TENANT), dense=query, limit=1)
+    [hit] = await search(again, COLLECTION, Filter(TENANT), dense=query, limit=1)
     assert hit.id == points[3].id
     await again.close()
 

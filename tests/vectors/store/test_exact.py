@@ -1,4 +1,4 @@
-"""A search finds what comparing with every point finds, whatever is stored and asked."""
+"""A search finds the same points as a comparison with every point, for any points and queries."""
 
 import uuid
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.ports import Between, Condition, Equal, Filter, OneOf, Point, Value, VectorStore
+from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, OneOf, Point, Value, VectorStore
 
-from .points import DIMENSION, SCHEMA, TOLERANCE, Words, by_words, cosine, lets_pass
+from .points import DIMENSION, SCHEMA, TOLERANCE, Words, by_words, cosine, lets_pass, search
 
 TENANTS = ("acme", "other")
 NUMBERS = st.integers(-4, 4)
@@ -40,14 +40,13 @@ STORED = st.lists(st.tuples(st.sampled_from(TENANTS), VECTORS, WORDS, VALUES), m
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(stored=STORED, query=VECTORS, words=WORDS, conditions=st.lists(CONDITIONS, max_size=3), exact=st.booleans())
+@given(stored=STORED, query=VECTORS, words=WORDS, conditions=st.lists(CONDITIONS, max_size=3))
 async def test_a_search_equals_comparing_with_every_point(
     store: VectorStore,
     stored: list[Stored],
     query: np.ndarray,
     words: Words,
     conditions: list[Condition],
-    exact: bool,
 ) -> None:
     points = [
         Point(tenant, f"p{number}", dense, sparse, values)
@@ -60,8 +59,8 @@ async def test_a_search_equals_comparing_with_every_point(
     passing = {point.id: point for point in points if lets_pass(where, point)}
     all_scores = by_words(words, [point for point in points if point.sparse and point.sparse.indices])
     scores = {id: score for id, score in all_scores.items() if id in passing}
-    hits = await store.search(collection, where, dense=query, sparse=words, limit=len(points) + 1, exact=exact)
-    few = await store.search(collection, where, dense=query, sparse=words, limit=2, exact=exact)
+    hits = await search(store, collection, where, dense=query, sparse=words, limit=len(points) + 1)
+    few = await search(store, collection, where, dense=query, sparse=words, limit=2)
     assert await store.count(collection, where) == len(passing)
     await store.drop_collection(collection)
 
@@ -78,6 +77,6 @@ async def test_a_search_equals_comparing_with_every_point(
 
 
 def check_best(found: list[float | None], scores: dict[str, float], among: set[str]) -> None:
-    """The two best scores of a side are among those that were found."""
+    """Check that the two best scores of a side are among the hits."""
     for best in sorted((scores[id] for id in among), reverse=True)[:2]:
         assert any(one == pytest.approx(best, abs=TOLERANCE) for one in found)

@@ -1,15 +1,14 @@
-"""The process that holds the points is killed: what was acknowledged is there afterwards, and the rest can be sent
-again."""
+"""When the process that holds the points is killed, acknowledged points survive and the rest can be sent again."""
 
 import asyncio
 from functools import partial
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.ports import Filter, Point, VectorStore
+from hivemem_vectors.stores.ports import Filter, Point, VectorStore
 
 from .backends import Mortal
-from .points import SCHEMA, TENANT, Words, everything, many, vector
+from .points import SCHEMA, TENANT, Words, everything, many, search, vector
 
 COLLECTION = "killed"
 BATCH = 20
@@ -30,7 +29,7 @@ def _some(acknowledged: set[str], count: int) -> bool:
 
 
 async def upsert_until_killed(store: VectorStore, batches: list[list[Point]], acknowledged: set[str]) -> None:
-    """Ends with the first batch that fails, or the last one."""
+    """Upsert batches until one fails or the last one is stored."""
     for batch in batches:
         try:
             await store.upsert(COLLECTION, batch)
@@ -63,7 +62,7 @@ async def test_acknowledged_points_outlive_kills_during_upserts(mortal: Mortal) 
         waiting = waiting[500:]
     assert sorted(await everything(store, COLLECTION, page=1_000)) == sorted(points), "nothing missing, nothing double"
     sample = points["p7"]
-    [hit] = await store.search(COLLECTION, Filter(TENANT), dense=sample.dense, limit=1)
+    [hit] = await search(store, COLLECTION, Filter(TENANT), dense=sample.dense, limit=1)
     assert hit.id == "p7"
 
 
@@ -77,7 +76,7 @@ async def test_acknowledged_deletions_outlive_a_kill(mortal: Mortal) -> None:
     mortal.start()
     await eventually(lambda: usable(store), "the store is there again")
     assert await store.count(COLLECTION) == 48
-    hits = await store.search(COLLECTION, Filter(TENANT), sparse=Words([1, 2, 3], [1.0] * 3), limit=5)
+    hits = await search(store, COLLECTION, Filter(TENANT), sparse=Words([1, 2, 3], [1.0] * 3), limit=5)
     assert [hit.id for hit in hits] == ["p3"]
 
 
@@ -86,7 +85,7 @@ async def test_what_is_under_way_when_it_is_killed_is_unavailable(mortal: Mortal
     await store.ensure_collection(COLLECTION, SCHEMA)
     await store.upsert(COLLECTION, many(500))
     calls = [
-        asyncio.create_task(store.search(COLLECTION, Filter(TENANT), dense=vector(1), limit=500)) for _ in range(50)
+        asyncio.create_task(search(store, COLLECTION, Filter(TENANT), dense=vector(1), limit=500)) for _ in range(50)
     ]
     await eventually(lambda: any(call.done() for call in calls), "some have their answer")
     mortal.kill()

@@ -1,4 +1,4 @@
-"""What cannot be stored or asked is refused before anything is stored."""
+"""Invalid points and queries are refused before anything is stored."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hivemem_contracts.errors import HiveError, InvalidRequest, Unavailable
-from hivemem_vectors.ports import (
+from hivemem_vectors.stores.ports import (
     CONDITIONS_PER_FILTER,
     POINTS_PER_CALL,
     Between,
@@ -23,7 +23,7 @@ from hivemem_vectors.ports import (
     VectorStore,
 )
 
-from .points import DIMENSION, TENANT, Words, many, point, vector
+from .points import DIMENSION, TENANT, Words, many, point, search, vector
 
 ALL = Filter(TENANT)
 VECTORS: dict[str, Vector] = {
@@ -52,7 +52,7 @@ async def test_a_vector_that_is_none_of_the_collection(store: VectorStore, colle
     if "dimension" in name:
         assert refused.value.context["expected"] == DIMENSION
     with pytest.raises(InvalidRequest):
-        await store.search(collection, ALL, dense=VECTORS[name], limit=1)
+        await search(store, collection, ALL, dense=VECTORS[name], limit=1)
     assert await store.count(collection) == 0
 
 
@@ -61,7 +61,7 @@ async def test_terms_that_are_none(store: VectorStore, collection: str, name: st
     with pytest.raises(InvalidRequest, match="sparse"):
         await store.upsert(collection, [point("good"), point("bad", words=WORDS[name])])
     with pytest.raises(InvalidRequest, match="sparse"):
-        await store.search(collection, ALL, sparse=WORDS[name], limit=1)
+        await search(store, collection, ALL, sparse=WORDS[name], limit=1)
     assert await store.count(collection) == 0
 
 
@@ -106,7 +106,7 @@ async def test_values_that_cannot_be_kept(store: VectorStore, collection: str, n
 async def test_filters_that_are_none(store: VectorStore, collection: str, conditions: Sequence[Condition]) -> None:
     where = Filter(TENANT, conditions)
     with pytest.raises(InvalidRequest):
-        await store.search(collection, where, dense=vector(1), limit=1)
+        await search(store, collection, where, dense=vector(1), limit=1)
     with pytest.raises(InvalidRequest):
         await store.delete_where(collection, where)
     with pytest.raises(InvalidRequest):
@@ -121,7 +121,7 @@ async def test_more_than_a_call_takes(store: VectorStore, collection: str) -> No
         await store.delete(collection, TENANT, [point.id for point in points])
     for limit in (0, POINTS_PER_CALL + 1):
         with pytest.raises(InvalidRequest):
-            await store.search(collection, ALL, dense=vector(1), limit=limit)
+            await search(store, collection, ALL, dense=vector(1), limit=limit)
         with pytest.raises(InvalidRequest):
             await store.scroll(collection, limit=limit)
     with pytest.raises(InvalidRequest):
@@ -141,7 +141,7 @@ async def test_names_that_are_none(store: VectorStore, name: str) -> None:
 @pytest.mark.parametrize("name", ["", "tenant", "id", "A", "a.b"])
 async def test_values_that_no_point_has(store: VectorStore, collection: str, name: str) -> None:
     with pytest.raises(InvalidRequest):
-        await store.search(collection, Filter(TENANT), dense=vector(1), limit=1, values=[name])
+        await search(store, collection, Filter(TENANT), dense=vector(1), limit=1, values=[name])
 
 
 @pytest.mark.parametrize("dimension", [0, -1, 100_000])

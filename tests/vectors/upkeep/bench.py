@@ -1,29 +1,31 @@
-"""A worker's insides on a real ledger and a real store, with sweeps of everything."""
+"""The parts of a worker on a real ledger and a real store, with sweeps of all tenants."""
 
 import time
 from typing import Any, Final
 
 from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.adapters.breaker import Breaker
-from hivemem_vectors.decisions.chunks import Chunker
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.decisions.points import names_of
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.decisions.storing import point_name as vector_point_name
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.collections import Collections
-from hivemem_vectors.endpoints.indexing import Indexer
-from hivemem_vectors.endpoints.settling import Settling
-from hivemem_vectors.endpoints.sweeping import Sweeping
-from hivemem_vectors.endpoints.swept_items import SweptItems
-from hivemem_vectors.endpoints.swept_memories import SweptMemories
-from hivemem_vectors.endpoints.swept_vectors import SweptVectors
-from hivemem_vectors.entities.items import ITEM, Item
-from hivemem_vectors.entities.vectors import PROGRESS, VECTOR, within_collection
-from hivemem_vectors.ports import Filter, Point, StoredPoint, VectorStore
+from hivemem_vectors.embedders.ports import GuardedEmbedder
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.own.decisions import point_name as vector_point_name
+from hivemem_vectors.own.entities import PROGRESS, VECTOR, within_collection
+from hivemem_vectors.own.reactions import VectorSync
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
+from hivemem_vectors.pipeline.decisions.drafts import Chunker
+from hivemem_vectors.pipeline.decisions.points import names_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
+from hivemem_vectors.pipeline.entities import ITEM, Item
+from hivemem_vectors.stores.ports import Filter, Point, StoredPoint, VectorStore
+from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
+from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
+from hivemem_vectors.upkeep.endpoints.sweep import SweepEndpoint
+from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
+from hivemem_vectors.upkeep.reactions.sweeper import LostCollections
 
 from ..given.hive import Own
 from ..tiny_embedder import DIMENSION, TinyEmbedder, row_of
@@ -41,48 +43,47 @@ class Bench:
         self.embedder = TinyEmbedder()
         self.feed = Quiet()
         self.own = Own(ledger, store)
-        self.breaker: Breaker = self.own.breaker
-        self.collections: Collections = self.own.collections
-        self.settling: Settling = self.own.settling
+        self.breaker: CircuitBreaker = self.own.breaker
+        self.collections: LostCollections = self.own.collections
+        self.settling: VectorSync = self.own.settling
+        self.guarded = self.own.guarded
+        embedder_breaker = CircuitBreaker("the embedder", broken_by=BROKEN_BY)
         self.indexer = Indexer(
             ledger,
-            store,
-            self.breaker,
-            self.collections,
-            self.embedder,
+            self.guarded,
+            GuardedEmbedder(self.embedder, embedder_breaker),
+            embedder_breaker,
             Chunker(estimated_tokens),
             self.cabinet,
             collection=COLLECTION,
         )
-        self.swept_items = SweptItems(
+        self.swept_items = ItemSweep(
             ledger,
-            store,
-            self.breaker,
-            self.collections,
+            self.guarded,
             self.indexer,
             self.embedder,
             collection=COLLECTION,
             look_seconds=LOOK_SECONDS,
         )
-        self.sweeping = Sweeping(
-            SweptMemories(ledger, self.cabinet, self.indexer, self.feed, look_seconds=LOOK_SECONDS),
+        self.sweeping = SweepEndpoint(
+            MemorySweep(ledger, self.cabinet, self.indexer, self.feed, look_seconds=LOOK_SECONDS),
             self.swept_items,
-            SweptVectors(ledger, store, self.breaker, self.collections, self.settling),
+            VectorSweep(ledger, self.guarded, self.settling),
         )
 
     async def remember(self, *keys: str, words: int = 3) -> None:
-        """Memories that are indexed."""
+        """Write and index memories."""
         await self.tell(
             *(self.cabinet.put(key, " ".join([f"{key}{number}" for number in range(words)])) for key in keys)
         )
 
-    async def tell(self, *told: Told) -> None:
-        await self.indexer.index(TENANT, list(told))
+    async def tell(self, *told: ItemVersion) -> None:
+        await self.indexer.take_up(told)
 
     async def sweep(
         self, *, dry_run: bool = False, tenant: str = TENANT, phase: str | None = None
     ) -> tuple[int, int, int]:
-        """All of it, or from a phase on: what was checked, what was missing, what was left over."""
+        """Sweep everything, or from a phase on; return the numbers of checked, missing and left-over points."""
         whole = [0, 0, 0]
         cursor = None if phase is None else self.sweeping.begin_at(tenant, phase)
         for page in await self.parts(dry_run=dry_run, tenant=tenant, cursor=cursor):
@@ -113,7 +114,7 @@ class Bench:
                 return found
 
     async def add(self, *names: str, collection: str = COLLECTION, dimension: int = DIMENSION, **values: Any) -> None:
-        """Points, by hand."""
+        """Add points by hand."""
         row = row_of("by hand")[:dimension]
         await self.store.upsert(
             collection, [Point(TENANT, name, row, None, {"version": 1, **values}) for name in names]
@@ -123,7 +124,8 @@ class Bench:
         await self.store.delete(collection, TENANT, names)
 
     async def check(self, *keys: str) -> None:
-        """That these memories, and no others, are found as they are; and that the store has their points alone."""
+        """Check that exactly these memories are found in their present form, and that the store has exactly their
+        points."""
         page = await self.ledger.find(ITEM, TENANT, "all", equals={}, limit=1_000)
         living = {head.id: head.value for head in page.items if head.value is not None and not head.value.gone}
         assert sorted(living) == sorted(place_of(NAMESPACE, key) for key in keys)
@@ -144,7 +146,7 @@ class Bench:
         await eventually(done, "all vectors are in the index")
 
     async def check_vectors(self, collection: str, dimension: int) -> None:
-        """That the store has the points of the living vectors of a collection, which is alone with its dimension."""
+        """Check that the store has exactly the points of a collection's living vectors. Its dimension is unique."""
         low, high = within_collection(collection)
         page = await self.ledger.find(VECTOR, TENANT, "living", equals={}, low=low, high=high, limit=1_000)
         names = {vector_point_name(head.id, head.version) for head in page.items}

@@ -1,4 +1,4 @@
-"""A memory service in a dictionary, with what the index asks of it; a test that wants a real one starts one."""
+"""A memory service in a dictionary, with the reads that the index needs, for tests without a real one."""
 
 import time
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from typing import Any, Final
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.identifiers import covers, format_microseconds
-from hivemem_runtime.bus.asking import Asking
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.places import namespace_and_key, place_of
-from hivemem_vectors.decisions.hearing import Told, told_of_memory
-from hivemem_vectors.endpoints.memories import Memories, Name
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, Name
 
 TENANT: Final = "acme"
 NAMESPACE: Final = "user:alice"
 LONG_AGO: Final = 1_750_000_000_000_000
 
 
-class Cabinet(Memories):
-    """`page_size` memories in a page; versions of an erased one go on behind the erasure."""
+class Cabinet(MemoryService):
+    """Memories in a dictionary, `page_size` per page. The versions of an erased memory continue after the erasure."""
 
     def __init__(self) -> None:
         super().__init__(Asking())
         self.memories: dict[str, dict[str, Any]] = {}
-        """By place."""
+        """The memories by place."""
         self.fences: dict[str, int] = {}
         self.page_size = 1_000
         self.is_down = False
@@ -30,19 +30,19 @@ class Cabinet(Memories):
 
     def put(
         self, key: str, value: Any, *, namespace: str = NAMESPACE, at: int = LONG_AGO, tenant: str = TENANT
-    ) -> Told:
-        """What the feed tells of it."""
+    ) -> ItemVersion:
+        """Put a memory and return its change on the feed."""
         memory = self._write(namespace, key, at, value=value, deleted=False)
-        return told_of_memory(tenant, memory)
+        return version_of_memory(tenant, memory)
 
-    def delete(self, key: str, *, namespace: str = NAMESPACE, at: int = LONG_AGO) -> Told:
-        return told_of_memory(TENANT, self._write(namespace, key, at, value=None, deleted=True))
+    def delete(self, key: str, *, namespace: str = NAMESPACE, at: int = LONG_AGO) -> ItemVersion:
+        return version_of_memory(TENANT, self._write(namespace, key, at, value=None, deleted=True))
 
-    def erase(self, key: str, *, namespace: str = NAMESPACE, receipt: str | None = None) -> Told:
+    def erase(self, key: str, *, namespace: str = NAMESPACE, receipt: str | None = None) -> ItemVersion:
         place = place_of(namespace, key)
         version = self.memories.pop(place)["version"] + 1
         self.fences[place] = version
-        return Told(TENANT, place, version, True, {}, None, receipt=receipt)
+        return ItemVersion(TENANT, place, version, True, {}, None, receipt=receipt)
 
     def _write(self, namespace: str, key: str, at: int, **fields: Any) -> dict[str, Any]:
         place = place_of(namespace, key)
@@ -94,10 +94,11 @@ class Cabinet(Memories):
             raise Unavailable("memory is not answered", retry_after_ms=1)
 
 
-class Quiet:
-    """A feed with nothing on it, unless a test says so."""
+class Quiet(FeedPosition):
+    """An empty feed, unless a test fills it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.waiting = 0
         self.oldest: int | None = None
 

@@ -1,12 +1,12 @@
-"""A worker's insides on SQLite and in files."""
+"""The parts of a worker on SQLite and in files."""
 
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
 from hivemem_runtime.ledger.sqlite import SqliteLedger
-from hivemem_vectors.adapters.edge import EdgeVectors
-from hivemem_vectors.decisions.storing import physical
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.stores.edge.store import EdgeVectors
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench
@@ -14,7 +14,7 @@ from .bench import COLLECTION, Bench
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def store(edge: EdgeVectors) -> AsyncIterator[WaywardStore]:
-    """Empty at first."""
+    """A vector store that is empty at first."""
     store = WaywardStore(edge)
     yield store
     store.gate.set()

@@ -1,17 +1,19 @@
-"""An erasure is confirmed when it is done, told of, and gone from the store; and not before."""
+"""An erasure is confirmed once it is done, announced, and removed from the store, and not before."""
 
 from typing import Any
 
 import pytest
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_runtime.bus.feed_reading import FeedState
+from hivemem_runtime.bus.feed.reading import FeedState
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.entities.items import event_place
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.reactions.confirming import Confirming
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
+from hivemem_vectors.pipeline.entities import event_place
+from hivemem_vectors.upkeep.entities import REMOVAL, Removal
+from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench
@@ -22,10 +24,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 RECEIPT = "r1"
 
 
-class Receipts:
-    """What a memory service says of its erasures, and what it is told."""
+class Receipts(MemoryService):
+    """The receipts of a memory service, and the confirmations that it gets."""
 
     def __init__(self) -> None:
+        super().__init__(Asking())
         self.status = "done"
         self.namespace = NAMESPACE
         self.key: str | None = None
@@ -43,10 +46,11 @@ class Receipts:
         self.told.append((receipt, removed))
 
 
-class Feed:
-    """It ended at 10 when it was asked, and is taken up through that or not."""
+class Feed(FeedPosition):
+    """A feed that ends at 10, and the position that the worker has reached in it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.identity = "feed"
         self.taken_up = 10
         self.ends = 10
@@ -64,9 +68,7 @@ class Confirmed:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.receipts, self.feed = Receipts(), Feed()
-        self.clock = Confirming(
-            bench.ledger, bench.store, bench.breaker, self.receipts, self.feed, collection=COLLECTION
-        )
+        self.clock = ErasureConfirmer(bench.ledger, bench.guarded, self.receipts, self.feed, collection=COLLECTION)
 
     async def erase(self, *keys: str) -> None:
         await self.bench.tell(*(self.bench.cabinet.erase(key, receipt=RECEIPT) for key in keys))
@@ -76,7 +78,7 @@ class Confirmed:
         return None if head is None else head.value
 
     async def step(self) -> list[tuple[str, int]]:
-        """What the memory service is told."""
+        """Run one step, and return the confirmations that the memory service got."""
         self.receipts.told.clear()
         await self.clock.step()
         return self.receipts.told

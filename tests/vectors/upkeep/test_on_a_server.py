@@ -1,4 +1,4 @@
-"""The upkeep on a Qdrant server, which other workers have as well, and which may lose everything."""
+"""The upkeep on a Qdrant server, which other workers share, and which may lose all data."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,10 +9,11 @@ import pytest_asyncio
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.servers import packaged_qdrant
-from hivemem_vectors.adapters.qdrant import QdrantVectors
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.endpoints import swept_items, swept_vectors
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.stores.qdrant.store import QdrantVectors
+from hivemem_vectors.upkeep.endpoints import item_sweep as swept_items
+from hivemem_vectors.upkeep.endpoints import vector_sweep as swept_vectors
 
 from ..store.backends import grpc_url
 from .bench import COLLECTION, Bench

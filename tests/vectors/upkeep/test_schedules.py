@@ -1,14 +1,12 @@
-"""When a tenant is swept, and by whom; and when an erasure is confirmed."""
+"""When a tenant is swept and by which worker, and when an erasure is confirmed."""
 
 import pytest
 
 from hivemem_contracts.errors import RevisionConflict
 from hivemem_runtime.ledger.port import Append
 from hivemem_testing.heads import DictHeads
-from hivemem_vectors.decisions.confirming import confirmed, namespaces_of
-from hivemem_vectors.decisions.scheduling import ABANDONED, claim, get_on, is_due, want
-from hivemem_vectors.entities.removals import REMOVAL, Removal
-from hivemem_vectors.entities.sweeps import SWEEP, Sweep
+from hivemem_vectors.upkeep.decisions import ABANDONED, claim, confirmed, get_on, is_due, namespaces_of, want
+from hivemem_vectors.upkeep.entities import REMOVAL, SWEEP, Removal, Sweep
 
 from .cabinet import TENANT
 
@@ -16,7 +14,7 @@ EVERY = 1_000
 
 
 def claimed(heads: DictHeads, worker: str, now: int) -> Sweep | None:
-    """What a worker gets, if anything."""
+    """Return the sweep that a worker claims, or None."""
     decision = claim(heads, TENANT, worker, now, every=EVERY, begin_at=lambda lost: f"for {lost}")
     heads.apply(decision)
     sweep = decision[0].record if decision else None

@@ -1,4 +1,4 @@
-"""How far the index is with a memory, with all of a namespace, and as a whole."""
+"""The progress of the index for a memory, a namespace, and as a whole."""
 
 from typing import Any
 
@@ -11,10 +11,11 @@ from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.service import Call, Service
-from hivemem_vectors.decisions.hearing import told_of_event
-from hivemem_vectors.endpoints import status
-from hivemem_vectors.endpoints.status import Status
-from hivemem_vectors.entities.sessions import FOLLOWED, Followed
+from hivemem_testing.serving import answer_of
+from hivemem_vectors.pipeline.decisions.changes import version_of_event
+from hivemem_vectors.pipeline.entities import FOLLOWED, Followed
+from hivemem_vectors.upkeep.endpoints import status
+from hivemem_vectors.upkeep.endpoints.status import StatusEndpoint
 
 from ..tiny_embedder import DIMENSION
 from ..wayward import WaywardStore
@@ -26,11 +27,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def ask(bench: Bench, operation: str, tenant: str = TENANT, **fields: Any) -> dict[str, Any]:
     service = Service(VECTORS, bench.ledger)
-    Status(bench.ledger, bench.store, bench.cabinet, bench.embedder, bench.indexer, bench.feed).bind(service)
+    StatusEndpoint(bench.ledger, bench.store, bench.cabinet, bench.embedder, bench.indexer, bench.feed).bind(service)
     found = VECTORS.get(operation)
     assert found is not None
     call = Call(Sender(tenant, "bot"), found, "m1")
-    answer = await service.run(call, service.decode(call, orjson.dumps(fields)))
+    answer = await answer_of(service, call, orjson.dumps(fields))
     assert not isinstance(answer, bytes)
     return answer.model_dump(mode="json")
 
@@ -171,7 +172,7 @@ async def test_events_are_shown_in_the_namespace_of_their_session(bench: Bench) 
     }
     followed = Append(FOLLOWED, "s1", Followed(True, since=0))
     await bench.ledger.commit(Write(TENANT, "test", FOLLOWED, "s1", lambda heads, now: [followed]))
-    await bench.tell(told_of_event(TENANT, "s1", event))
+    await bench.tell(version_of_event(TENANT, "s1", event))
     await bench.tell(bench.cabinet.put("e1", "a memory of the same name", namespace="session:s1"))
     assert await pages(bench, namespace="session:s1") == ["session:s1|e1", "session:s1|e1"]
     found = (await ask(bench, "status", namespace="session:s1", key="e1"))["items"]

@@ -1,4 +1,4 @@
-"""Each tenant is swept regularly, by one worker at a time; and at once where a collection had to be made."""
+"""Each tenant is swept regularly, by one worker at a time, and at once after a collection was recreated."""
 
 import asyncio
 import time
@@ -10,12 +10,10 @@ from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.vectors.replies import SweepPage
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.storing import physical, physical_schema
-from hivemem_vectors.endpoints import collections
-from hivemem_vectors.entities.stores import EVERYBODY
-from hivemem_vectors.entities.sweeps import SWEEP, Sweep
-from hivemem_vectors.reactions import sweeper
-from hivemem_vectors.reactions.sweeper import Sweeper
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
+from hivemem_vectors.upkeep.reactions import sweeper
+from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
 
 from .bench import COLLECTION, Bench
 from .cabinet import TENANT
@@ -95,13 +93,12 @@ async def test_lost_vectors_of_users_are_brought_back_at_once(bench: Bench) -> N
 async def test_a_collection_is_incomplete_until_every_worker_knows_it_is_filled(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collections, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(sweeper, "FRESH_SECONDS", 0.0)
     other = Bench(bench.ledger, bench.store, bench.cabinet)
     regular = sweeper_of(bench, 3_600)
     await bench.remember("k1")
     await regular.step()
-    await bench.store.drop_collection(COLLECTION)
-    bench.collections.forget(COLLECTION)
+    await bench.guarded.drop_collection(COLLECTION)
     await bench.indexer.prepare()
     for each in (bench, other):
         assert await each.collections.is_incomplete(TENANT, COLLECTION)
@@ -127,7 +124,7 @@ async def test_a_clock_that_runs_hears_at_once_of_what_is_lost(bench: Bench) -> 
     await bench.store.drop_collection(COLLECTION)
     await regular.start(None)  # type: ignore[arg-type]  # it needs no connection
     try:
-        bench.collections.forget(COLLECTION)
+        await bench.guarded.drop_collection(COLLECTION)
         await bench.indexer.prepare()
 
         async def filled() -> bool:
@@ -213,7 +210,7 @@ async def test_a_collection_that_is_new_is_not_taken_for_lost(bench: Bench) -> N
     regular = sweeper_of(bench, 3_600)
     await bench.remember("k1")
     await regular.step()
-    await bench.collections.ensure(physical(7), physical_schema(7))
+    await bench.guarded.prepare(physical(7))
     assert await bench.collections.lost() == []
     await regular.step()
     assert not (await sweep_of(bench)).wanted

@@ -1,4 +1,4 @@
-"""A sweep finds what differs, whatever caused it, and repairs it; a dry run only counts it."""
+"""A sweep finds and repairs any difference, whatever its cause; a dry run only counts it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -10,15 +10,16 @@ from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.paging import Bookmark
-from hivemem_vectors.decisions.hearing import told_of_event
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.decisions.storing import physical
-from hivemem_vectors.decisions.storing import point_name as vector_point_name
-from hivemem_vectors.endpoints import sweeping, swept_items, swept_memories, swept_vectors
-from hivemem_vectors.entities.items import ITEM, event_place
-from hivemem_vectors.entities.mirrors import MIRROR, Mirror
-from hivemem_vectors.entities.sessions import FOLLOWED, Followed
-from hivemem_vectors.entities.vectors import vector_id
+from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.own.decisions import point_name as vector_point_name
+from hivemem_vectors.own.entities import vector_id
+from hivemem_vectors.pipeline.decisions.changes import version_of_event
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, Followed, Mirror, event_place
+from hivemem_vectors.upkeep.endpoints import item_sweep as swept_items
+from hivemem_vectors.upkeep.endpoints import memory_sweep as swept_memories
+from hivemem_vectors.upkeep.endpoints import sweep as sweeping
+from hivemem_vectors.upkeep.endpoints import vector_sweep as swept_vectors
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench, now
@@ -173,7 +174,7 @@ async def test_deletions_that_the_feed_lost_are_made_up_for(bench: Bench) -> Non
 
 
 async def test_an_erasure_that_is_still_on_the_feed_is_left_to_it(bench: Bench) -> None:
-    """It comes with its receipt from there."""
+    """The feed delivers it with its receipt."""
     await bench.remember(*KEYS)
     bench.cabinet.erase("k1")
     bench.feed.waiting = 1
@@ -238,7 +239,7 @@ async def test_events_of_sessions_are_swept_from_their_mirrors(bench: Bench) -> 
         "content": "said once",
     }
     await put(bench, Append(FOLLOWED, "s1", Followed(True, since=0)))
-    await bench.tell(told_of_event(TENANT, "s1", event))
+    await bench.tell(version_of_event(TENANT, "s1", event))
     (name,) = await bench.points()
     assert await bench.sweep() == (1, 0, 0)
     await bench.drop(name)

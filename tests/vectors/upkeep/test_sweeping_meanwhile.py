@@ -1,4 +1,4 @@
-"""A sweep runs while everything is written to, and takes nothing away that is wanted."""
+"""A sweep runs during writes to everything, and removes nothing that is needed."""
 
 import asyncio
 import random
@@ -8,10 +8,10 @@ import pytest
 
 from hivemem_runtime.ledger.places import place_of
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.decisions.hearing import Told
-from hivemem_vectors.decisions.points import names_of
-from hivemem_vectors.decisions.sweeping import Tally
-from hivemem_vectors.endpoints.swept_items import SweptItems
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion
+from hivemem_vectors.pipeline.decisions.points import names_of
+from hivemem_vectors.upkeep.decisions import Tally
+from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
 
 from ..wayward import WaywardStore
 from .bench import COLLECTION, Bench
@@ -35,12 +35,10 @@ async def test_points_that_come_to_be_wanted_between_two_looks_stay(bench: Bench
     await bench.check("k1")
 
 
-def patient(bench: Bench, look_seconds: float) -> SweptItems:
-    return SweptItems(
+def patient(bench: Bench, look_seconds: float) -> ItemSweep:
+    return ItemSweep(
         bench.ledger,
-        bench.store,
-        bench.breaker,
-        bench.collections,
+        bench.guarded,
         bench.indexer,
         bench.embedder,
         collection=COLLECTION,
@@ -60,7 +58,7 @@ async def test_points_that_come_to_be_wanted_behind_the_last_look_are_brought_ba
 
 
 def before(store: WaywardStore, monkeypatch: pytest.MonkeyPatch, call: str, act: Callable[[], Awaitable[None]]) -> None:
-    """Something happens once, just before the store does what it is told."""
+    """Run something once, right before a call of the store."""
     does, done = getattr(store, call), list[bool]()
 
     async def interrupted(*arguments: object) -> None:
@@ -75,7 +73,7 @@ def before(store: WaywardStore, monkeypatch: pytest.MonkeyPatch, call: str, act:
 async def test_what_is_restored_too_late_is_removed_again(
     bench: Bench, store: WaywardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newer version comes, and the points of the older one are removed, before those are restored."""
+    """Before the missing points are restored, a newer version arrives and the points of the older one are removed."""
     await bench.remember("k1")
     await bench.drop(*names_of(PLACE, 1, 1))
     told = bench.cabinet.put("k1", "anew")
@@ -105,7 +103,7 @@ async def test_what_changes_while_the_store_is_asked_is_not_taken_for_lost(
 async def test_a_memory_that_was_just_written_is_not_taken_for_erased(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was indexed after its page of memories was read."""
+    """It was indexed after its page of memories had been read."""
     await bench.remember("k1", "k3")
     page = bench.cabinet.page
 
@@ -159,8 +157,8 @@ async def test_sweeps_among_random_writes_take_nothing_away(
     await bench.check_vectors("default", 3)
 
 
-def _something(bench: Bench, key: str, number: int, generator: random.Random) -> list[Told]:
-    """A change of a memory, and what the feed tells of it."""
+def _something(bench: Bench, key: str, number: int, generator: random.Random) -> list[ItemVersion]:
+    """Change a memory, and return its change on the feed."""
     chance, known = generator.random(), place_of(NAMESPACE, key) in bench.cabinet.memories
     if known and chance < 0.2:
         return [bench.cabinet.delete(key)]

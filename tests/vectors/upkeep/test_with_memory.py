@@ -1,4 +1,4 @@
-"""The whole worker beside a real memory worker on a real bus: what an erasure leads to, and what agents are told."""
+"""The whole worker beside a real memory worker on a real bus: the effects of an erasure, and the answers to agents."""
 
 import asyncio
 import uuid
@@ -16,6 +16,7 @@ from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Ledger, Write
+from hivemem_runtime.tokens import estimated_tokens
 from hivemem_runtime.worker import Worker
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
@@ -23,12 +24,11 @@ from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors import worker as vectors_worker
-from hivemem_vectors.decisions.points import names_of, point_name
-from hivemem_vectors.decisions.tokens import estimated_tokens
-from hivemem_vectors.endpoints.backlog import Backlog
-from hivemem_vectors.entities.items import ITEM, Item
-from hivemem_vectors.entities.removals import REMOVAL
-from hivemem_vectors.ports import Equal, Filter, Point
+from hivemem_vectors.pipeline.decisions.points import names_of, point_name
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition
+from hivemem_vectors.pipeline.entities import ITEM, Item
+from hivemem_vectors.stores.ports import Equal, Filter, Point
+from hivemem_vectors.upkeep.entities import REMOVAL
 from hivemem_vectors.worker import Model, VectorsSettings
 
 from ..tiny_embedder import TinyEmbedder, row_of
@@ -44,7 +44,7 @@ class Remembering(agent.Agent):
     SERVICE: ClassVar[str] = "memory"
 
 
-class Recalling(agent.Agent):
+class RecallEndpoint(agent.Agent):
     SERVICE: ClassVar[str] = "vectors"
 
 
@@ -58,7 +58,7 @@ class Fleet:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
-    """One for all tests, each of which has a tenant of its own; on a bus without the news of all other tests."""
+    """One fleet for all tests, each with a tenant of its own, on a bus without the changes of other tests."""
     folder: Path = tmp_path_factory.mktemp("fleet")
     with packaged_nats(folder / "nats") as nats_server:
         async with running(folder, nats_server) as fleet:
@@ -95,26 +95,26 @@ def open_tiny(settings: VectorsSettings) -> Model:
 
 
 class Bot:
-    """An agent of a tenant that nobody else has."""
+    """An agent of a new tenant."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.tenant = f"tenant-{uuid.uuid4().hex[:12]}"
         self.memory = Remembering(fleet.client, fleet.memory, self.tenant)
-        self.vectors = Recalling(fleet.client, fleet.vectors, self.tenant)
+        self.vectors = RecallEndpoint(fleet.client, fleet.vectors, self.tenant)
 
     @property
     def ledger(self) -> Ledger:
-        """That of the vectors worker."""
+        """The ledger of the vectors worker."""
         return self.vectors.ledger
 
     def background(self, kind: str) -> Any:
-        """A part of the vectors worker, by the name of its class."""
+        """Return a background part of the vectors worker, by the name of its class."""
         parts = self.fleet.vectors._parts.background  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
         return next(part for part in parts if type(part).__name__ == kind)
 
     async def remember(self, *keys: str, namespace: str = NAMESPACE) -> None:
-        """Memories that are indexed."""
+        """Write and index memories."""
         puts: list[Body] = [{"namespace": namespace, "key": key, "value": f"{key} of {namespace}"} for key in keys]
         await self.memory.ask("put_batch", puts=puts)
         for key in keys:
@@ -221,7 +221,7 @@ async def test_a_change_that_was_lost_is_made_up_for_by_a_sweep(bot: Bot, monkey
     await bot.fleet.store.delete(COLLECTION, bot.tenant, names_of(place_of(NAMESPACE, "a"), 1, 1))
     found = await sweep(bot, dry_run=False)
     assert found == (2, 0, 0)
-    backlog: Backlog = bot.background("Backlog")
+    backlog: FeedPosition = bot.background("FeedPosition")
     reaches = backlog.reaches_back_to
 
     async def in_an_hour() -> int:

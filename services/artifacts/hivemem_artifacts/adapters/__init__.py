@@ -1,1 +1,1 @@
-"""Where blobs are kept: one room a kind of store. Only `worker.py` chooses among them."""
+"""The adapters of the blob store, one package per kind of store. Only `worker.py` chooses among them."""

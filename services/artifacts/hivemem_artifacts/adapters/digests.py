@@ -1,4 +1,4 @@
-"""A hash that grows with the bytes."""
+"""The interface of an incremental hash."""
 
 import hashlib
 from typing import Protocol

@@ -1,7 +1,7 @@
-"""Names of files and objects for text that may hold anything.
+"""Names of files and objects for arbitrary text.
 
-Text that is harmless stays as it is, for people to read. What could lead elsewhere, cannot be seen or looks like
-something else is percent-escaped by its UTF-8 bytes; different text always gives different names.
+Harmless text stays readable. Characters that could lead to another folder, are invisible or look like another character
+are percent-escaped as UTF-8. Different texts always get different names.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.subjects import encode_token
 
 NAME_BYTES: Final = 255
-"""What file systems take for one name."""
+"""The maximum length of a file name."""
 
 MANIFEST: Final = "manifest.json"
 
@@ -22,7 +22,7 @@ _HASH_DIGITS: Final = 32
 _KEPT_SUFFIX_BYTES: Final = 16
 _SPECIAL: Final = frozenset('/\\%~<>:"|?*')
 _EDGES: Final = (".", " ")
-"""At an end of a name they hide it, or are lost."""
+"""Characters that hide a name or get lost at its start or end."""
 
 _STAMPED: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z(?:~\d+)?_")
 _BLOB: Final = re.compile(r"[0-9a-f]{64}(?:-[1-9][0-9]{0,15})?")
@@ -30,7 +30,8 @@ _UPLOAD_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 def file_name(at: int, name: str, version: int | None = None) -> str:
-    """`20260131T235959.000001Z_report.pdf`: files of a session sort by time. With a version, `…Z~3_report.pdf`."""
+    """Return the name of a link, such as `20260131T235959.000001Z_report.pdf`, so that the files of a session sort
+    by time. With a version it contains `Z~3_`."""
     stamp = f"{time_from_microseconds(at):%Y%m%dT%H%M%S.%fZ}"
     if version is not None:
         stamp += f"~{version}"
@@ -38,12 +39,27 @@ def file_name(at: int, name: str, version: int | None = None) -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether `file_name` may have made it; what people put beside the files is left alone."""
+    """Return whether `file_name` may have made a name. Other files belong to people and stay untouched."""
     return _STAMPED.match(name) is not None
 
 
+def link_tail(link: str) -> str | None:
+    """Return the end of a link's name that no other file of the session has, or None if it is not a link's name."""
+    stamp = _STAMPED.match(link)
+    if stamp is None:
+        return None
+    _, tilde, digest = link[stamp.end() :].rpartition("~")
+    return tilde + digest
+
+
+def link_tails(name: str) -> tuple[str, str]:
+    """Return both tails that the links of a file may have: links of some versions may be shortened, others not."""
+    escaped = _escaped(name)
+    return escaped, _shortening(escaped, name)
+
+
 def folder_name(id: str, suffix: str = "") -> str:
-    """One name for any id, with a suffix that all have."""
+    """Return a name for an id, with a common suffix."""
     escaped = _escaped(id) or "%"
     if escaped.startswith(_EDGES):
         escaped = _percent(escaped[0]) + escaped[1:]
@@ -51,18 +67,16 @@ def folder_name(id: str, suffix: str = "") -> str:
 
 
 def tenant_name(tenant: str) -> str:
-    """The tenant's token, from which the tenant can be told again; too long a one is refused."""
+    """Return the tenant's token, which can be decoded again. Raises `InvalidRequest` if it is too long."""
     token = encode_token(tenant)
     if len(token) > NAME_BYTES:
-        raise InvalidRequest(
-            f"tenant: {len(token)} characters when escaped, and files are kept for up to {NAME_BYTES}", field="tenant"
-        )
+        raise InvalidRequest(f"tenant: {len(token)} characters when escaped, {NAME_BYTES} at most", field="tenant")
     return token
 
 
 def checked_blob(blob: str) -> str:
     if not is_blob_name(blob):
-        raise InvalidRequest("blob: not a sha256 in lower case, with or without the number of a life", field="blob")
+        raise InvalidRequest("blob: not a lower-case SHA-256 with an optional life number", field="blob")
     return blob
 
 
@@ -72,7 +86,7 @@ def is_blob_name(name: str) -> bool:
 
 def checked_upload_id(upload_id: str) -> str:
     if not is_upload_id(upload_id):
-        raise InvalidRequest("upload_id: not one that `begin` gave", field="upload_id")
+        raise InvalidRequest("upload_id: not an id from `begin`", field="upload_id")
     return upload_id
 
 
@@ -81,7 +95,7 @@ def is_upload_id(name: str) -> bool:
 
 
 def _escaped(text: str) -> str:
-    # Text that is another one to Unicode's compatibility forms holds look-alikes: a slash that is none.
+    # Text that changes under Unicode compatibility normalization contains look-alikes, for example of a slash.
     plain = unicodedata.normalize("NFKC", text) == text
     escaped = "".join([char if _harmless(char, plain) else _percent(char) for char in text])
     return escaped[:-1] + _percent(escaped[-1]) if escaped.endswith(_EDGES) else escaped
@@ -96,11 +110,17 @@ def _percent(char: str) -> str:
 
 
 def _within(escaped: str, text: str, limit: int = NAME_BYTES) -> str:
-    """The name itself, or its beginning, a hash of the whole text and its suffix. A `~` stands nowhere else."""
+    """Return the name, shortened to the limit by a hash of the whole text if necessary. A `~` occurs nowhere else."""
     if len(escaped.encode()) <= limit:
         return escaped
+    tail = _shortening(escaped, text)
+    room = limit - len(tail.encode())
+    return escaped.encode()[:room].decode(errors="ignore") + tail
+
+
+def _shortening(escaped: str, text: str) -> str:
+    """Return the end of a shortened name: a hash of the whole text, and its suffix if that is short."""
     _, dot, suffix = escaped.rpartition(".")
     suffix = dot + suffix if len(suffix.encode()) < _KEPT_SUFFIX_BYTES and suffix.isalnum() else ""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
-    room = limit - len(f"~{digest}{suffix}".encode())
-    return f"{escaped.encode()[:room].decode(errors='ignore')}~{digest}{suffix}"
+    return f"~{digest}{suffix}"

@@ -1,4 +1,4 @@
-"""A bounded pool of threads for calls that block."""
+"""A bounded thread pool for blocking calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
@@ -15,15 +15,15 @@ ItemT = TypeVar("ItemT")
 
 
 class Threads:
-    """Runs calls side by side, as many at once as it has threads; the others wait their turn."""
+    """Runs blocking calls in parallel, up to the number of threads."""
 
     def __init__(self, name: str, count: int) -> None:
         self._made = partial(ThreadPoolExecutor, count, thread_name_prefix=name)
         self._executor = self._made()
 
     async def run(self, call: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ResultT:
-        """What the call returns or raises. A caller that is cancelled still waits for its end: what a call works on
-        is never touched by the next one while it runs."""
+        """Run a call in a thread and return its result. A cancelled caller waits for the end of the call, so that
+        the next call cannot run at the same time."""
         job = self._executor.submit(partial(call, *args, **kwargs))
         running = asyncio.wrap_future(job)
         try:
@@ -31,11 +31,11 @@ class Threads:
         except asyncio.CancelledError:
             if not job.cancel():
                 await asyncio.wait([running])
-                running.exception()  # else nobody would have asked for it, and asyncio would say so
+                running.exception()  # retrieves the error, which asyncio would otherwise log
             raise
 
     async def pages(self, items: Generator[ItemT, None, None]) -> AsyncIterator[ItemT]:
-        """The items of a generator that blocks, some at a time."""
+        """Yield the items of a blocking generator, read in pages."""
         try:
             while page := await self.run(list, islice(items, _PAGE)):
                 for item in page:
@@ -44,6 +44,7 @@ class Threads:
             await self.run(items.close)
 
     async def close(self) -> None:
-        """Wait for what runs, and end the threads. Whoever comes later gets others: a worker may start again."""
+        """Wait for running calls and end the threads. A later call starts new threads, because a worker may start
+        again."""
         ended, self._executor = self._executor, self._made()
         await asyncio.to_thread(ended.shutdown)

@@ -1,1 +1,2 @@
-"""The rules: pure functions from the newest heads, a command and the time to what is appended, or a refusal."""
+"""The rules of artifacts. Each is a pure function of the current heads, a command and the time. It returns the
+records to append or raises a refusal."""

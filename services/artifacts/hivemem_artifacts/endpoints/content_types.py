@@ -1,4 +1,4 @@
-"""What kind of file it is: its bytes go before what is said of it, and that before what its name suggests."""
+"""The content type of a file. Its first bytes take precedence over the declared type, and that over the name."""
 
 import mimetypes
 import re
@@ -12,7 +12,7 @@ SNIFFED_BYTES: Final = 4_096
 UNKNOWN: Final = "application/octet-stream"
 PLAIN: Final = "text/plain; charset=utf-8"
 _ENOUGH: Final = 6
-"""How many bytes a rarer signature has to have; fewer may happen to stand there."""
+"""The minimum length of a rare signature; shorter ones may match by chance."""
 
 _BEGINNING: Final = 4
 
@@ -36,14 +36,14 @@ _SIGNATURES: Final = (
     (b"ID3", "audio/mpeg"),
     (b"PAR1", "application/vnd.apache.parquet"),
 )
-"""The common ones, which need no search."""
+"""The signatures of common types, which need no search."""
 
 _CONTAINERS: Final = {
     "application/zip": re.compile(r"application/(?:.*\+zip|vnd\.openxml.*|vnd\.oasis.*|java-archive|x-.*)"),
     "application/ogg": re.compile(r"(?:audio|video)/.*"),
     "application/gzip": re.compile(r"application/(?:x-.*|.*\+gzip)"),
 }
-"""What may stand in these, so that a name or a sender can say more than the first bytes do."""
+"""Types inside a container, where the name or the declared type may be more precise than the first bytes."""
 
 _TEXTUAL: Final = re.compile(
     r"text/.*|application/(?:json|xml|javascript|x-.*|.*\+json|.*\+xml|toml|yaml|sql)|image/svg.*"
@@ -60,7 +60,7 @@ _CONTROL: Final = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
 def content_type_of(start: bytes, name: str, said: str | None) -> str:
-    """From the first `SNIFFED_BYTES` of a file, its name and what its sender says of it."""
+    """Return the content type, from the first `SNIFFED_BYTES` of a file, its name and the declared type."""
     suggested = mimetypes.guess_type(name, strict=False)[0]
     found = _signature(start)
     if found is not None:
@@ -73,7 +73,7 @@ def content_type_of(start: bytes, name: str, said: str | None) -> str:
 
 
 def is_text(start: bytes) -> bool:
-    """UTF-8 without control characters; the last character may be cut off."""
+    """Return whether the bytes are UTF-8 without control characters. The last character may be incomplete."""
     try:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def _text(start: bytes, said: str | None, suggested: str | None) -> str:
 
 
 def _magic(start: bytes) -> str | None:
-    """By the longest of the rarer signatures that stands in its place."""
+    """Return the type of the longest rare signature that matches."""
     best, kind = b"", None
     for offset, by_beginning in _rarer().items():
         for signature, named in by_beginning.get(start[offset : offset + _BEGINNING], ()):
@@ -115,7 +115,7 @@ def _magic(start: bytes) -> str | None:
 
 @cache
 def _rarer() -> Mapping[int, Mapping[bytes, Sequence[tuple[bytes, str]]]]:
-    """The library's signatures by their place and their first bytes: it would itself look at each of them in turn."""
+    """Return the library's signatures by offset and first bytes. The library itself would try all of them in turn."""
     found: dict[int, dict[bytes, list[tuple[bytes, str]]]] = {}
     signatures: list[Any] = magic_header_array
     for each in signatures:
@@ -126,5 +126,5 @@ def _rarer() -> Mapping[int, Mapping[bytes, Sequence[tuple[bytes, str]]]]:
 
 
 def _unless_text(kind: str | None) -> str | None:
-    """Bytes that are no text are none, whatever is said."""
+    """Return the type unless it is text, because binary data is not text."""
     return None if kind is None or kind.startswith("text/") else kind

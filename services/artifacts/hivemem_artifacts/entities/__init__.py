@@ -1,4 +1,4 @@
-"""What the artifacts worker keeps: files, what it knows of their bytes, uploads, deletions under way."""
+"""The entities of the artifacts worker: artifacts, blobs, uploads and running deletions."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A file: every version is a record that holds all of it but the bytes, and the head is the newest one."""
+"""Artifacts. Each version is a complete record without the bytes, and the head is the newest version."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +12,7 @@ from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Stamp
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRecord:
-    """One version. `blob` is the name of its bytes in the store; while it is there, so are they."""
+    """One version of an artifact. `blob` is the name of its bytes, which exist as long as the version."""
 
     blob: str
     size: int
@@ -23,7 +23,7 @@ class ArtifactRecord:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactHead(ArtifactRecord):
-    """The newest version, and the first one of this life: after a deletion the numbers go on."""
+    """The newest version, with the first version since the last deletion. Versions continue after a deletion."""
 
     version: int
     first_version: int
@@ -46,7 +46,7 @@ def evolve_artifact(head: ArtifactHead | None, record: ArtifactRecord, stamp: St
 
 
 def version_fields(tenant: str, place: str, version: ArtifactHead) -> dict[str, Any]:
-    """A version as it travels, on the feed and in answers."""
+    """Return the wire format of a version, for the feed and for answers."""
     session_id, name = session_and_name(place)
     return {
         "artifact_id": derived_id("artifact", tenant, session_id, name),
@@ -78,7 +78,7 @@ def announce_deleted(stamp: Stamp) -> tuple[Announcement, ...]:
 
 
 def require_announceable(tenant: str, session_id: str, name: str) -> None:
-    """Raise `TooLarge` where the changes would have too long a subject: nothing may be kept that cannot be told."""
+    """Raise `TooLarge` if the changes would exceed the subject limit, because every write must be announced."""
     change_subject(tenant, "artifact", Address((session_id,), name))
 
 

@@ -1,22 +1,23 @@
-"""What the worker knows of bytes in the store: how many versions of artifacts have them.
+"""Blobs: the reference count of bytes in the store.
 
-Bytes live as long as they are used, and a grace time longer. When they are wanted again after they were collected, that
-is another life, and they are another blob in the store: a collector that was held up can only remove the old one.
+Bytes are kept while they are referenced, and for a grace period after that. Bytes saved again after their collection
+begin a new life, which is another blob in the store, so that a late collector can only remove the old one.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 BlobState = Literal["present", "collecting", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Head and record alike; its id is the sha256. While it is "present" the bytes are in the store.
+    """The record of some bytes. Head and record have the same shape; the id is the SHA-256. The bytes are in the store
+    while the state is "present".
 
-    "collecting" from the moment that they are to be removed until they are, "absent" after that.
+    It is "collecting" while the bytes are being removed, and "absent" after that.
     """
 
     state: BlobState
@@ -31,7 +32,7 @@ class Blob:
 
 
 def blob_name(sha256: str, life: int) -> str:
-    """What the bytes are called in the store."""
+    """Return the name of the bytes in the store."""
     return f"{sha256}-{life}" if life else sha256
 
 
@@ -40,13 +41,9 @@ def sha256_and_life(blob: str) -> tuple[str, int]:
     return sha256, int(life or 0)
 
 
-BLOB: Final = Entity(
-    name="blob",
-    head=Blob,
-    record=Blob,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+BLOB: Final = record_entity(
+    "blob",
+    Blob,
     indexed=lambda blob: {"unreferenced_since": blob.unreferenced_since},
     indexes=(Index("unreferenced", (), "unreferenced_since"),),
-    snapshot_every=1,
 )

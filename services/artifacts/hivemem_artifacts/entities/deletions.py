@@ -1,17 +1,18 @@
-"""The deletion of a file: how far it has got with letting go of the bytes of its versions."""
+"""Deletions of artifacts, with their progress in releasing bytes."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Head and record alike; its id is that of the artifact. While it is running nothing is saved under the name.
+    """A deletion. Head and record have the same shape; the id is the artifact's. While it is running, nothing can be
+    saved under the name.
 
-    All versions through `through` go; those through `released` have let go of their bytes. `actor` and `cause` are
-    those of the erasure at its end, so that whoever finishes it does the same.
+    All versions through `through` are deleted; those through `released` have released their bytes. `actor` and `cause`
+    belong to the final erasure, so that any worker finishes it in the same way.
     """
 
     through: int
@@ -22,13 +23,9 @@ class Deletion:
     running: bool = True
 
 
-DELETION: Final = Entity(
-    name="artifact_deletion",
-    head=Deletion,
-    record=Deletion,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+DELETION: Final = record_entity(
+    "artifact_deletion",
+    Deletion,
     indexed=lambda deletion: {"begun_at": deletion.begun_at, "running": deletion.running},
     indexes=(Index("running", (), "begun_at", only="running"), Index("recent", (), "begun_at")),
-    snapshot_every=1,
 )

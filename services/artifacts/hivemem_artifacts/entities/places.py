@@ -1,6 +1,6 @@
-"""The id of an artifact in the ledger: its session and its name, so that what a session has stands together.
+"""The id of an artifact in the ledger: session and name, so that the artifacts of a session are one range.
 
-Neither holds control characters, and no name holds the last of all code points, which is none that anybody may use.
+Neither contains control characters, and no name contains the last code point, which is a noncharacter.
 """
 
 from typing import Final
@@ -19,6 +19,6 @@ def session_and_name(place: str) -> tuple[str, str]:
 
 
 def within(session_id: str, prefix: str = "") -> tuple[str, str]:
-    """The range of all places of a session whose name begins so: the first one, and the end, which is not in it."""
+    """Return the range of places of a session whose names begin with a prefix, without its end."""
     start = place_of(session_id, prefix)
     return start, start + _LAST

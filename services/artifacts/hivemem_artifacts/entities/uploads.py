@@ -1,17 +1,17 @@
-"""An upload: what was said at its beginning, who takes its chunks, what became of it."""
+"""Uploads: the request that began it, the worker that holds it, and its result."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 UploadState = Literal["open", "committed", "aborted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Head and record alike. `member` is the worker that has the bytes in hand. Once it is committed, `version` is that
-    of the artifact which it became; what has ended is kept until `expires_at`, for whoever asks again."""
+    """An upload. Head and record have the same shape. `member` is the worker that holds it. Once it is committed,
+    `version` is that of its artifact. An ended upload is kept until `expires_at` for retries."""
 
     session_id: str
     name: str
@@ -32,16 +32,12 @@ class Upload:
         return self.state == "open"
 
 
-UPLOAD: Final = Entity(
-    name="upload",
-    head=Upload,
-    record=Upload,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+UPLOAD: Final = record_entity(
+    "upload",
+    Upload,
     indexed=lambda upload: {"expires_at": upload.expires_at, "session_id": upload.session_id, "open": upload.open},
     indexes=(
         Index("expiry", (), "expires_at"),
         Index("session", ("session_id",), "expires_at", only="open"),
     ),
-    snapshot_every=1,
 )

@@ -1,4 +1,4 @@
-"""What the artifacts worker does when something changed."""
+"""The reactions of the artifacts worker to changes on the feed."""
 
 import asyncio
 import time
@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from hivemem_artifacts.reactions.sessions import SessionFiles
-from hivemem_artifacts.reactions.views import Views
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_artifacts.reactions.views import SessionViews
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 
 REST: Final = 9
-"""Showing a session takes as long as it is large: it rests so many times as long as it worked."""
+"""After an update of views the reaction rests this many times its duration, because a view takes time in proportion
+to its size."""
 
 REST_SECONDS: Final = 5.0
 BATCH: Final = 2_000
 
 
-def reactions(views: Views, session_files: SessionFiles) -> tuple[Reaction, ...]:
+def reactions(views: SessionViews, session_files: SessionFiles) -> tuple[Reaction, ...]:
     async def show(changes: Sequence[ReceivedChange]) -> None:
         started = time.monotonic()
         await views.show((received.change.tenant, received.change.namespace) for received in changes)
-        # What changes meanwhile is shown together with the next.
+        # Changes during the rest are shown together in the next batch.
         await asyncio.sleep(min(REST * (time.monotonic() - started), REST_SECONDS))
 
     return (

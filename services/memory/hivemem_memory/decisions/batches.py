@@ -1,22 +1,24 @@
-"""One request of many parts as one decision: each part is done or refused on its own, and sees those before it.
+"""A request of many parts as one decision. Each part succeeds or is refused on its own, and sees the writes of earlier
+parts.
 
-What became of the parts is kept as the request's answer, together with what they wrote. The same request again does
-the parts that are not done yet, and those alone: nothing is done twice, and what was refused may succeed later.
+The results of successful parts are stored as the request's answer, in the same commit. A retry carries out only the
+parts without a result, so nothing is done twice and a refused part may succeed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from hivemem_contracts.errors import HiveError
 from hivemem_memory.entities.answers import ANSWER, Answer
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, evolve_memory
-from hivemem_runtime.ledger.entity import AnyEntity, Stamp
+from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.identities import idempotency_conflict
-from hivemem_runtime.ledger.port import Append, Decision, Head, Heads, RequestId
+from hivemem_runtime.ledger.port import Append, Decided, Head, Heads, Reads, RequestId, value_of
 
 
-class Staged:
-    """The memories as the next part finds them, and what is appended so far."""
+class StagedMemories:
+    """The memories as the next part sees them, and the records to append so far."""
 
     __slots__ = ("_agent", "_staged", "appends", "heads", "now")
 
@@ -37,79 +39,79 @@ class Staged:
         return Head(place, version + 1, at, evolve_memory(value, record, stamp))
 
     def append(self, place: str, head: Head[MemoryHead] | None, record: MemoryRecord) -> int:
-        """On top of the head that was found; answers the version that it becomes."""
+        """Append a record to a memory, and return the memory's new version."""
         self._staged[place] = (head, record)
         self.appends.append(Append(MEMORY, place, record))
         return 1 if head is None else head.version + 1
 
 
-Done = list[Any]
-"""What is kept of a part that was done, as plain JSON."""
+PartResult = list[Any]
+"""The stored result of a successful part, as plain JSON."""
 
-DoPart = Callable[[Staged, int], Done]
-"""Does the part of a number: appends what it writes and answers what is kept of it, or raises what refuses it."""
+DoPart = Callable[[StagedMemories, int], PartResult]
+"""Carry out one part, by its number: append its records and return its result, or raise its refusal."""
 
 
-class Batch:
-    """A request's parts on their way through a decision. `places` are those that the parts write to, in their order.
+class BatchResult(NamedTuple):
+    """The result of each part, and whether an earlier attempt of the request produced it."""
 
-    A decision may run more than once; what stands here afterwards is of its last run, the one that counted.
-    """
-
-    __slots__ = ("_agent", "_digest", "_do_part", "_places", "before", "id", "results")
-
-    def __init__(self, request_id: RequestId, agent: str, places: Sequence[str], do_part: DoPart) -> None:
-        self.id = request_id.name
-        """Of the answer that is kept."""
-        self._agent = agent
-        self._places = places
-        self._do_part = do_part
-        self._digest = None if request_id.digest is None else request_id.digest.hex()
-        self.before: list[Done | None] = []
-        """What an earlier request of the same id had done; None where it had not."""
-        self.results: list[Done | HiveError] = []
-        """What became of each part."""
-
-    @property
-    def reads(self) -> list[tuple[AnyEntity, str]]:
-        """All heads that the decision asks for, so that they can be read together."""
-        return [(MEMORY, place) for place in self._places]
+    results: list[PartResult | HiveError]
+    repeated: list[bool]
 
     @property
     def refusal(self) -> HiveError | None:
-        """The first one."""
+        """The first refusal, if any part was refused."""
         return next((result for result in self.results if isinstance(result, HiveError)), None)
 
-    def decide(self, heads: Heads, now: int) -> Decision:
-        self.before = self._known(heads)
-        staged = Staged(heads, self._agent, now)
-        self.results = [
-            self._try_part(staged, number) if done is None else done for number, done in enumerate(self.before)
-        ]
-        news = any(
-            known is None and not isinstance(result, HiveError)
-            for known, result in zip(self.before, self.results, strict=True)
-        )
-        if not news:
-            return []
-        kept = [None if isinstance(result, HiveError) else result for result in self.results]
-        answer = Answer({"digest": self._digest, "done": kept}, now)
-        return [Append(ANSWER, self.id, answer), *staged.appends]
 
-    def _known(self, heads: Heads) -> list[Done | None]:
-        head = heads(ANSWER, self.id)
-        if head is None or head.value is None:
-            return [None] * len(self._places)
-        reply = head.value.reply
-        done: list[Done | None] = reply["done"]
-        # An answer of an older release has no digest.
-        if reply.get("digest") not in (None, self._digest) or len(done) != len(self._places):
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The parts of a request as one decision, which answers with `BatchResult`. `places` holds the memory that each
+    part writes; `more_reads` are further keys that the decision reads."""
+
+    request_id: RequestId
+    agent: str
+    places: Sequence[str]
+    do_part: DoPart
+    more_reads: Reads = ()
+
+    @property
+    def reads(self) -> Reads:
+        """The keys that the decision reads, for one read of all heads."""
+        return [*((MEMORY, place) for place in self.places), *self.more_reads]
+
+    def decide(self, heads: Heads, now: int) -> Decided:
+        known = self._known(heads)
+        staged = StagedMemories(heads, self.agent, now)
+        results = [self._try_part(staged, number) if done is None else done for number, done in enumerate(known)]
+        parts = BatchResult(results, [done is not None for done in known])
+        if not any(
+            before is None and not isinstance(result, HiveError) for before, result in zip(known, results, strict=True)
+        ):
+            return Decided((), parts)
+        kept = [None if isinstance(result, HiveError) else result for result in results]
+        answer = Answer({"digest": self._digest, "done": kept}, now)
+        return Decided([Append(ANSWER, self.request_id.name, answer), *staged.appends], parts)
+
+    @property
+    def _digest(self) -> str | None:
+        digest = self.request_id.digest
+        return None if digest is None else digest.hex()
+
+    def _known(self, heads: Heads) -> list[PartResult | None]:
+        """Return the stored result of each part, or None for a part without one."""
+        answer = value_of(heads(ANSWER, self.request_id.name))
+        if answer is None:
+            return [None] * len(self.places)
+        done: list[PartResult | None] = answer.reply["done"]
+        # The answer of an older release has no digest.
+        if answer.reply.get("digest") not in (None, self._digest) or len(done) != len(self.places):
             raise idempotency_conflict()
         return done
 
-    def _try_part(self, staged: Staged, number: int) -> Done | HiveError:
+    def _try_part(self, staged: StagedMemories, number: int) -> PartResult | HiveError:
         try:
-            return self._do_part(staged, number)
+            return self.do_part(staged, number)
         except HiveError as error:
             if error.retryable:
                 raise

@@ -1,17 +1,29 @@
-"""The operations of the memory service, each bound to what does it."""
+"""The operations of the memory service. A write commits a decision; a read asks an index."""
 
-from hivemem_memory.endpoints import auditing, erasing, leasing, namespaces, reading, transfer, writing
-from hivemem_memory.endpoints.auditing import Trail
-from hivemem_memory.endpoints.erasing import Eraser
-from hivemem_memory.endpoints.waiting import Waiting
+from hivemem_memory.endpoints import (
+    audit_trail,
+    erasures,
+    export_import,
+    forks,
+    leases,
+    memory_lists,
+    namespaces,
+    reads,
+    writes,
+)
+from hivemem_memory.endpoints.audit_trail import AuditTrail
+from hivemem_memory.endpoints.erasures import Eraser
+from hivemem_memory.endpoints.lease_queues import LeaseQueues
 from hivemem_runtime.service import Service
 
 
-def bind(service: Service, *, trail: Trail, eraser: Eraser, waiting: Waiting) -> None:
-    writing.bind(service)
-    reading.bind(service)
+def bind(service: Service, *, trail: AuditTrail, eraser: Eraser, queues: LeaseQueues) -> None:
+    writes.bind(service, trail)
+    reads.bind(service)
+    memory_lists.bind(service)
     namespaces.bind(service)
-    transfer.bind(service, trail)
-    auditing.bind(service, trail)
-    erasing.bind(service, eraser)
-    leasing.bind(service, waiting)
+    forks.bind(service)
+    export_import.bind(service, trail)
+    audit_trail.bind(service, trail)
+    erasures.bind(service, eraser)
+    leases.bind(service, queues)

@@ -1,4 +1,4 @@
-"""Whole namespaces, each with what is below it: as they were at a moment, and what became of them between two."""
+"""The operations `snapshot` and `diff` on a namespace and all namespaces below it."""
 
 import asyncio
 from typing import Any, Final
@@ -9,10 +9,9 @@ from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import format_microseconds, microseconds_from_time
 from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_contracts.memory import operations, requests
-from hivemem_memory.endpoints.differences import bounded_differences
-from hivemem_memory.endpoints.forking import Forking
-from hivemem_memory.endpoints.past import PastPage, bounds_after, lived, settled
-from hivemem_memory.endpoints.rendering import memory_fields
+from hivemem_memory.endpoints.json_diff import bounded_differences
+from hivemem_memory.endpoints.snapshots import SnapshotPage, bounds_after, memory_at, settled_moment
+from hivemem_memory.endpoints.wire_format import memory_fields
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
 from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Covered, Ledger
@@ -21,17 +20,23 @@ from hivemem_runtime.service import Call, Service
 
 PLACES_AT_ONCE: Final = 1_000
 PLACES_EXAMINED: Final = 10_000
-"""How many places one answer may look for changes at: an index tells at once of most that they have none."""
+"""The maximum number of places that one answer examines. The index shows that most of them are unchanged."""
+
+
+def bind(service: Service) -> None:
+    namespaces = Namespaces(service.ledger)
+    service.handler(operations.SNAPSHOT, namespaces.snapshot)
+    service.handler(operations.DIFF, namespaces.diff)
 
 
 class Namespaces:
-    """`snapshot` and `diff`, on a ledger."""
+    """The operations `snapshot` and `diff`."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def snapshot(self, call: Call, body: requests.SnapshotNamespace) -> bytes:
-        page = PastPage(self._ledger, call, "snapshot", body.namespace)
+        page = SnapshotPage(self._ledger, call, "snapshot", body.namespace)
         lines = Lines(body.limit, await page.begin(body.as_of, body.cursor))
         cursor = await page.fill(lines, memory_fields)
         return lines.answer(cursor, namespace=body.namespace, as_of=format_microseconds(page.at))
@@ -42,17 +47,17 @@ class Namespaces:
             raise InvalidRequest("from: it is later than `to`", field="from")
         bookmark = Bookmark("diff", body.namespace, start, end)
         if body.cursor is None:
-            at, reached, average = await settled(self._ledger, call, end), "", 0
+            at, reached, average = await settled_moment(self._ledger, call, end), "", 0
         else:
             at, reached, average = bookmark.find(body.cursor, int, str, int)
         lines = Lines(body.limit, average)
-        comparison = Comparison(self._ledger, call.sender.tenant, body.namespace, min(start, at), at, reached)
+        comparison = NamespaceDiff(self._ledger, call.sender.tenant, body.namespace, min(start, at), at, reached)
         more = await comparison.fill(lines)
         return lines.answer(bookmark.put(at, comparison.reached, lines.average) if more else None)
 
 
-class Comparison:
-    """A namespace at two moments, from a place on."""
+class NamespaceDiff:
+    """The differences of a namespace between two moments, from a place on."""
 
     def __init__(self, ledger: Ledger, tenant: str, prefix: str, start: int, end: int, reached: str) -> None:
         self.reached = reached
@@ -63,7 +68,7 @@ class Comparison:
         self._end = end
 
     async def fill(self, lines: Lines) -> bool:
-        """As many changes as there is room for; answers whether there may be more."""
+        """Add as many changes as fit, and return whether there may be more."""
         places, compared = PLACES_EXAMINED, EXAMINED
         while True:
             low, high = bounds_after(self._prefix, self.reached)
@@ -88,7 +93,7 @@ class Comparison:
             await asyncio.sleep(0)
 
     def _is_later(self, entry: Covered) -> bool:
-        """Whether anything was written there after the first moment."""
+        """Return whether the memory was written after the first moment."""
         updated_at = entry.values["updated_at"]
         return isinstance(updated_at, int) and updated_at > self._start
 
@@ -96,7 +101,7 @@ class Comparison:
         before = await self._ledger.as_of(MEMORY, self._tenant, places, self._start)
         after = await self._ledger.as_of(MEMORY, self._tenant, places, self._end)
         for place in places:
-            change = change_of(place, lived(before.get(place), self._start), lived(after.get(place), self._end))
+            change = change_of(place, memory_at(before.get(place), self._start), memory_at(after.get(place), self._end))
             if change is not None and not lines.add(change):
                 return False
             self.reached = place
@@ -108,7 +113,7 @@ def _split(places: list[str], count: int) -> tuple[list[str], list[str]]:
 
 
 def change_of(place: str, before: MemoryHead | None, after: MemoryHead | None) -> dict[str, Any] | None:
-    """What became of a memory, by what it says; None where that is the same, however often it was written."""
+    """Return the change of a memory between two moments, or None if its content is the same."""
     if before is None and after is None:
         return None
     if before is not None and after is not None and before.digest == after.digest:
@@ -135,10 +140,3 @@ def change_of(place: str, before: MemoryHead | None, after: MemoryHead | None) -
             "values_omitted": True,
         }
     return change | {"diff": diff}
-
-
-def bind(service: Service) -> None:
-    namespaces = Namespaces(service.ledger)
-    service.handler(operations.SNAPSHOT, namespaces.snapshot)
-    service.handler(operations.DIFF, namespaces.diff)
-    service.handler(operations.FORK, Forking(service.ledger).fork)

@@ -1,26 +1,22 @@
-"""What an operation of many parts answered, kept for as long as its request may come again."""
+"""Answers of batches and forks, kept as long as a retry may come."""
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Head and record alike; its id is the request's."""
+    """The stored answer of a request. Head and record have the same shape; the id is the request's idempotency key."""
 
     reply: dict[str, Any]
     at: int
 
 
-ANSWER: Final = Entity(
-    name="answer",
-    head=Answer,
-    record=Answer,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+ANSWER: Final = record_entity(
+    "answer",
+    Answer,
     indexed=lambda head: {"at": head.at},
     indexes=(Index("age", (), "at"),),
-    snapshot_every=1,
 )

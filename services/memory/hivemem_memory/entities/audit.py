@@ -1,10 +1,10 @@
-"""The audit: one chain a tenant, in which every link holds the hash of the one before."""
+"""The audit chain. Each tenant has one, and each link holds the hash of the link before it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity, Stamp, announces_nothing
+from hivemem_runtime.ledger.entity import Entity, Stamp, record_entity
 from hivemem_runtime.ledger.places import place_of, scope_of
 
 CHAIN_ID: Final = "chain"
@@ -12,9 +12,10 @@ CHAIN_ID: Final = "chain"
 
 @dataclass(slots=True)
 class Link:
-    """Who did what, when, through which request. `at` is when it was done, not when the link was added.
+    """One entry of the audit: actor, operation, time and request. `at` is the time of the write, not of the link.
 
-    `feed` and `sequence` say which message of the feed it tells of, where it does: what comes again is known by it.
+    `feed` and `sequence` name the message of the feed that the link comes from, if any, so that a redelivery is
+    recognized.
     """
 
     position: int
@@ -36,7 +37,7 @@ class Link:
 
 @dataclass(slots=True)
 class ChainHead:
-    """The last link, and the message of the feed that the last link from the feed was made of. `newest` is the latest
+    """The hash and position of the last link, and the last message of the feed that has a link. `newest` is the latest
     commit time of all changes with a link."""
 
     position: int
@@ -56,11 +57,11 @@ def evolve_chain(head: ChainHead | None, link: Link, stamp: Stamp) -> ChainHead:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenUp:
-    """How far the chain has taken up the feed when its last link does not say so: the feed has another identity since
-    then, or its last messages added no link. Head and record alike.
+class FeedPosition:
+    """The chain's position on the feed if its last link does not have it: after the feed got another identity, or after
+    messages without a link. Head and record have the same shape.
 
-    A change that was committed at `doubt_until` or earlier may have a link from the previous feed.
+    A change committed at `doubt_until` or earlier may have a link from the previous feed.
     """
 
     feed: str
@@ -91,13 +92,4 @@ CHAIN: Final = Entity(
     snapshot_every=1_000,
 )
 
-TAKEN_UP: Final = Entity(
-    name="taken_up",
-    head=TakenUp,
-    record=TakenUp,
-    evolve=lambda head, record, stamp: record,
-    announce=announces_nothing,
-    indexed=lambda head: {},
-    snapshot_every=1,
-    history=False,
-)
+FEED_POSITION: Final = record_entity("taken_up", FeedPosition, history=False)

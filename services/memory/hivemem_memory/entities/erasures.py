@@ -1,17 +1,17 @@
-"""An erasure: what was asked for, how far it got, and who confirmed it. Its receipt is its id."""
+"""Erasures: the request, the progress and the confirmations. The id of an erasure is its receipt."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hivemem_runtime.ledger.entity import Entity, Index
+from hivemem_runtime.ledger.entity import Index, record_entity
 
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """Head and record alike. `confirmed` holds one `{worker, removed, at}` for each worker.
+    """One erasure. Head and record have the same shape. `confirmed` holds one `{worker, removed, at}` for each worker.
 
-    `more` are namespaces that go along with the first. All up to the place that was `reached` is counted already, and
-    erased or about to be: whoever takes over erases what is left of it, and counts from there on.
+    `more` lists further namespaces. All places through `reached` are counted, and erased or being erased: a worker that
+    resumes erases the rest of them and counts from there on.
     """
 
     namespace: str
@@ -28,13 +28,9 @@ class Erasure:
     reached: str | None = None
 
 
-ERASURE: Final = Entity(
-    name="erasure",
-    head=Erasure,
-    record=Erasure,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
+ERASURE: Final = record_entity(
+    "erasure",
+    Erasure,
     indexed=lambda head: {"running": head.status == "running", "requested_at": head.requested_at},
     indexes=(Index("running", (), "requested_at", only="running"),),
-    snapshot_every=1,
 )

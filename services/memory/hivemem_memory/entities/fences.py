@@ -1,24 +1,17 @@
-"""Until when what is erased was written: what waits in the stream since before may not bring any of it back."""
+"""Fences of erasures: a write published before a fence may not bring erased data back."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from hivemem_runtime.ledger.entity import Entity
+from hivemem_runtime.ledger.entity import record_entity
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Head and record alike; its id is the place of the memory, or of the namespace with all below it."""
+    """The fence of one place. Head and record have the same shape; the id is the place of a memory or of a
+    namespace."""
 
     at: int
 
 
-FENCE: Final = Entity(
-    name="fence",
-    head=Fence,
-    record=Fence,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
-    indexed=lambda head: {},
-    snapshot_every=1,
-)
+FENCE: Final = record_entity("fence", Fence)

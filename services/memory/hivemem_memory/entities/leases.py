@@ -1,4 +1,4 @@
-"""A lease: who holds it, until when, under which token, and who waits for it in which order."""
+"""Leases: the holder, the expiry time, the fencing token and the queue."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,10 +11,11 @@ from hivemem_runtime.ledger.places import namespace_and_key, place_of
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """`change` is what made it so: acquired, renewed, released, expired, awaited (another queue).
+    """The newest state of a lease. `change` names the last change: acquired, renewed, released, expired, or awaited for
+    a change of the queue.
 
-    `token` is the holder's, or that of the last one. `ticket` is the request that it was granted to. A waiter is
-    `[ticket, agent, ttl in ms, until when it waits]`, the first one the next.
+    `token` belongs to the current or last holder. `ticket` is the request that got the lease. A waiter is `[ticket,
+    agent, ttl in ms, deadline]`, in queue order.
     """
 
     change: str
@@ -28,7 +29,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStep:
-    """One change, with the queue only as far as it changed: a long one is not kept anew with every step."""
+    """One change of a lease. It stores only the difference of the queue, because a queue may be long."""
 
     change: str
     token: int
@@ -42,7 +43,8 @@ class LeaseStep:
 
 
 def step_between(before: Lease, after: Lease) -> LeaseStep:
-    """At most one may have joined, at the end."""
+    """Return the record that turns one state of a lease into the next. At most one waiter joins, at the end of the
+    queue."""
     known = {waiter[0] for waiter in before.waiters}
     staying = {waiter[0] for waiter in after.waiters}
     return LeaseStep(

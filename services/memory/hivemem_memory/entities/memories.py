@@ -1,4 +1,4 @@
-"""A memory: every version is a record that holds all of it, and the head is the newest one."""
+"""Memories. Each version is a complete record, and the head is the newest version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ ANNOUNCED_AS: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class MemoryRecord:
-    """One version, all of it; times are microseconds since 1970. A deletion holds no value.
+    """One version of a memory; times are microseconds since 1970. A deletion has no value.
 
-    Nobody changes one: it is not frozen because one is made for every write, and freezing takes seven times as long.
-    `created_at` is None in the version that creates: its own time is not known before it is committed. `erased_at` is
-    when the life before this one was erased, in the first version after that.
+    Treat it as immutable: a frozen dataclass takes seven times as long to construct, and every write constructs one.
+    `created_at` is None in the first version, because its time is known only after the commit. `erased_at` is set in
+    the first version after an erasure.
     """
 
     operation: str
@@ -52,8 +52,8 @@ class MemoryRecord:
 
 @dataclass(slots=True)
 class MemoryHead:
-    """The newest version. Where it is deleted, `value` is still what it was before, for a restore. `erased_at` is when
-    the key was erased for the last time: nothing from before may come back."""
+    """The newest version of a memory. A deleted one keeps its last value for a restore. `erased_at` is the time of
+    the last erasure of the key."""
 
     version: int
     scope: str
@@ -76,7 +76,7 @@ class MemoryHead:
 
 
 def evolve_memory(head: MemoryHead | None, record: MemoryRecord, stamp: Stamp) -> MemoryHead:
-    """The record is the head. Only what a deletion took away, and the last erasure, are known from the head before."""
+    """Return the head for a record. The value of a deleted memory and the last erasure come from the head before."""
     erased_at = record.erased_at
     if erased_at is None and head is not None:
         erased_at = head.erased_at
@@ -103,7 +103,7 @@ def evolve_memory(head: MemoryHead | None, record: MemoryRecord, stamp: Stamp) -
 
 
 def digest_of(record: MemoryRecord) -> str:
-    """SHA-256 over what a version says: not over who wrote it, when, or which version it is."""
+    """Return the SHA-256 of a version's content, without its writer, time and number."""
     said = {
         "deleted": record.deleted,
         "expires_at": record.expires_at,
@@ -119,7 +119,7 @@ def digest_of(record: MemoryRecord) -> str:
 
 
 def version_fields(record: MemoryRecord, stamp: Stamp) -> dict[str, Any]:
-    """A version as it travels, on the feed and in answers."""
+    """Return the wire format of a version, for the feed and for answers."""
     namespace, key = namespace_and_key(stamp.id)
     at = format_microseconds(stamp.at)
     return {
@@ -165,7 +165,7 @@ def announce_memory(record: MemoryRecord, stamp: Stamp) -> tuple[Announcement, .
 
 
 def announce_erased(stamp: Stamp) -> tuple[Announcement, ...]:
-    """Its receipt follows from who erased it and why, so that any worker can finish another's announcement."""
+    """Announce an erasure. The receipt is derived from the tombstone, so that any worker can announce it."""
     namespace, key = namespace_and_key(stamp.id)
     receipt = None if stamp.cause is None else receipt_id(stamp.tenant, stamp.actor, stamp.cause)
     previous = stamp.version - 1
@@ -183,7 +183,8 @@ _SURELY_FITS: Final = (SUBJECT_BYTES - 64) // _ESCAPED_CHARACTER_BYTES
 
 
 def require_announceable(tenant: str, namespace: str, key: str) -> None:
-    """Raise `TooLarge` for a memory whose changes would have too long a subject: what cannot be told is not kept."""
+    """Raise `TooLarge` for a memory whose changes would exceed the subject limit, because every write must be
+    announced."""
     if len(tenant) + len(namespace) + len(key) > _SURELY_FITS:
         change_subject(tenant, "memory", memory_address(namespace, key))
 
@@ -219,7 +220,7 @@ MEMORY: Final = Entity(
         Index("live", (), None, only="live"),
         Index("type", ("memory_type",), None, only="live"),
         Index("creator", ("created_by",), None, only="live", covering=("memory_type",)),
-        # These two know the deleted ones as well: who asks for them may want the newest first.
+        # These two indexes include deleted memories, because a list by time may ask for them.
         Index("update", (), "updated_at"),
         Index("scope_update", ("scope",), "updated_at"),
         Index("type_update", ("memory_type",), "updated_at", only="live"),

@@ -1,4 +1,5 @@
-"""What becomes of a session's memories: its temporary ones end with it, and all of them go when it is deleted."""
+"""The reaction to the end of a session: its temporary memories are deleted with it, and a deletion of the session
+erases all of its memories."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,12 +7,13 @@ from typing import Any, Final, cast
 
 from hivemem_contracts.changes import Change
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_memory.decisions.expiring import end_with_session
-from hivemem_memory.endpoints.erasing import SKEW_MICROSECONDS, Eraser
+from hivemem_memory.decisions.expiry import end_with_session
+from hivemem_memory.endpoints.erasures import SKEW_MICROSECONDS, Eraser
 from hivemem_memory.entities.memories import MEMORY
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below
-from hivemem_runtime.ledger.port import Ledger, Write
+from hivemem_runtime.ledger.port import Ledger, Write, system_write
 
 NAME: Final = "sessions"
 SLICE: Final = 100
@@ -22,7 +24,7 @@ def sessions_reaction(ledger: Ledger, eraser: Eraser) -> Reaction:
         for received in changes:
             change = received.change
             if ":" in change.namespace:
-                # A namespace cannot name this session by one segment.
+                # A namespace names a session by one segment, so this session has no memories.
                 continue
             at = microseconds_from_time(change.at)
             if change.operation == "status_changed" and _status(change) == "terminated":
@@ -34,27 +36,24 @@ def sessions_reaction(ledger: Ledger, eraser: Eraser) -> Reaction:
 
 
 async def end_temporary(ledger: Ledger, change: Change, latest: int) -> None:
-    """Delete what began no later than that and still lives: done twice, it does nothing more."""
+    """Delete living temporary memories created at `latest` or earlier. A redelivery does nothing more."""
     low, high = below(f"temp:{change.namespace}")
-    cursor: str | None = None
-    while True:
-        page = await ledger.covered(
+    async for found in pages(
+        lambda cursor: ledger.covered(
             MEMORY, change.tenant, "live", equals={}, low=low, high=high, cursor=cursor, limit=SLICE
         )
-        await asyncio.gather(*(ledger.commit(_end(change, found.id, latest)) for found in page.items))
-        cursor = page.cursor
-        if cursor is None:
-            return
+    ):
+        await asyncio.gather(*(ledger.commit(_end(change, memory.id, latest)) for memory in found))
 
 
 def _end(change: Change, place: str, latest: int) -> Write:
-    return Write(
+    return system_write(
         change.tenant,
-        change.actor,
         MEMORY,
         place,
         lambda heads, now: end_with_session(heads, place, latest),
-        # A memory that was restored since is not deleted again where the feed tells again of the same end.
+        actor=change.actor,
+        # A redelivery must not delete a memory that was restored in the meantime.
         once=f"ended:{change.namespace}:{change.version}:{latest}",
         cause=change.cause,
     )

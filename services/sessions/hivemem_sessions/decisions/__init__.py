@@ -1,6 +1,7 @@
-"""The rules: pure functions from the newest heads, a command and the time to what is appended, or a refusal."""
+"""The rules of sessions. Each is a pure function of the current heads, a command and the time. It returns the
+records to append or raises a refusal."""
 
-from hivemem_sessions.decisions.appending import append_event
+from hivemem_sessions.decisions.events import append_event
 from hivemem_sessions.decisions.lifecycle import begin_deletion, change_status, create_session, fork_session
 from hivemem_sessions.decisions.machines import put_machine
 from hivemem_sessions.decisions.state import set_state

@@ -1,11 +1,11 @@
-"""Event ids that the worker makes: each follows from the idempotency key of its append."""
+"""Event ids made by the worker. Each is derived from the idempotency key of its append."""
 
 from typing import Final
 
 from hivemem_contracts.identifiers import derived_id
 
 _MADE: Final = "Z"
-"""No ULID begins with it, and none of the ids that agents make by themselves."""
+"""The first character of these ids. No ULID and no id made by an agent begins with it."""
 _CHARACTERS: Final = 26
 
 
@@ -18,5 +18,6 @@ def is_made(event_id: str) -> bool:
 
 
 def request_of(event_id: str) -> str:
-    """The name under which the ledger remembers the append that made an event id, for as long as its session."""
+    """Return the idempotency key under which the ledger remembers the append of a derived event id until the session
+    is erased."""
     return f"event|{event_id}"

@@ -1,4 +1,4 @@
-"""How a session begins, moves through its statuses, and branches off."""
+"""The rules for creating, forking and deleting a session, and for its status changes."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,8 +7,8 @@ from hivemem_contracts.errors import AlreadyExists, IllegalTransition
 from hivemem_contracts.sessions.requests import CreateSession
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 from hivemem_sessions.decisions.machines import starting_machine
-from hivemem_sessions.decisions.sharing import share_segments
-from hivemem_sessions.decisions.standing import TRANSITIONS, find_session, session_not_found
+from hivemem_sessions.decisions.preconditions import TRANSITIONS, find_session, session_not_found
+from hivemem_sessions.decisions.shares import share_segments
 from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
     DELETION,
@@ -25,7 +25,7 @@ from hivemem_sessions.entities import (
 
 
 def create_session(heads: Heads, command: CreateSession, session_id: str) -> Decision:
-    """A new session; its initial state goes to the scopes that its keys name."""
+    """Create a session. Each key of the initial state goes to the scope that its prefix names."""
     offset = _require_absent(heads, session_id)
     initial = command.initial_state or {}
     blank = SessionHead(command.app_name, command.user_id, command.project_id, "created", {}, 0, {}, 0, 0, 0)
@@ -69,18 +69,19 @@ def change_status(heads: Heads, session_id: str, status: str) -> Decision:
 
 
 def _cleared(session: SessionHead) -> State | None:
-    """Temporary state ends with the session."""
+    """Return a delta that deletes the temporary state of a session that ends."""
     return {key: None for key in session.state if key.startswith(TEMPORARY_PREFIX)} or None
 
 
 def begin_deletion(heads: Heads, session_id: str) -> Decision:
-    """Noted under the id of the request, so that a repeated one knows which session it meant."""
+    """Record that a deletion began, under the request's idempotency key. A retry then still deletes the same
+    session."""
     head, _ = find_session(heads, session_id)
     return [Append(DELETION, session_id, Deletion(head.version))]
 
 
 def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], session_id: str) -> Decision:
-    """A new session that shares the origin's events up to where `origin` stood, and starts from its state there."""
+    """Create a session that shares the origin's events up to the given head and starts with the state of that head."""
     offset = _require_absent(heads, session_id)
     find_session(heads, origin_id)
     session = origin.value
@@ -109,8 +110,9 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
 
 
 def _require_absent(heads: Heads, session_id: str) -> int:
-    """The offset of a new session: a version is above every position of those who had the id before."""
+    """Return the offset of a new session: the last version of its id, which is above all positions of earlier
+    sessions with that id."""
     head = heads(SESSION, session_id)
     if head is not None and head.value is not None:
-        raise AlreadyExists(f"session {session_id!r} exists already", session_id=session_id)
+        raise AlreadyExists(f"session {session_id!r} already exists", session_id=session_id)
     return head.version if head is not None else 0

@@ -1,4 +1,4 @@
-"""State machines: definitions that make sense, and which events they let pass."""
+"""The rules of state machines: valid definitions, and the events that a machine accepts."""
 
 from typing import Any, Final
 
@@ -11,14 +11,14 @@ from hivemem_contracts.sessions.requests import PutMachine
 from hivemem_runtime.expressions.budget import BudgetExceeded, EvaluationFailed, Meter
 from hivemem_runtime.expressions.evaluation import compiled
 from hivemem_runtime.ledger.port import Append, Decision, Heads
-from hivemem_sessions.decisions.standing import expect
+from hivemem_sessions.decisions.preconditions import expect
 from hivemem_sessions.entities import MACHINE, MachineRecord, SessionHead
 
 _VARIABLES: Final = ("state", "event")
 
 
 def put_machine(heads: Heads, command: PutMachine) -> Decision:
-    """A new version of a definition; sessions that run on an older one stay with it."""
+    """Write a new version of a definition. Running sessions keep the version they started with."""
     definition = checked_definition(command.definition, "definition")
     head = heads(MACHINE, command.name)
     expect(f"machine {command.name!r}", command.expect_version, head.version if head else 0)
@@ -26,7 +26,7 @@ def put_machine(heads: Heads, command: PutMachine) -> Decision:
 
 
 def starting_machine(heads: Heads, machine: str | Machine) -> dict[str, Any]:
-    """What a new session keeps of its machine: the definition as it is now, and where it starts."""
+    """Return the machine of a new session: a copy of the current definition, and its initial state."""
     if isinstance(machine, Machine):
         definition = checked_definition(machine, "machine")
         return {"name": None, "version": None, "definition": definition, "state": definition["initial"]}
@@ -38,9 +38,9 @@ def starting_machine(heads: Heads, machine: str | Machine) -> dict[str, Any]:
 
 
 def checked_definition(machine: Machine, field: str) -> dict[str, Any]:
-    """The definition as plain JSON; refuses one whose states, events or guards do not fit together.
+    """Return the definition as plain JSON. Raises `InvalidRequest` if its states, events or guards do not fit together.
 
-    `field` is where it stands in the body, so that what is wrong is named by its path there.
+    `field` is the path of the definition in the request, for error texts.
     """
     definition = machine.model_dump(mode="json", by_alias=True)
     states = set(machine.states)
@@ -61,7 +61,7 @@ def checked_definition(machine: Machine, field: str) -> dict[str, Any]:
 
 
 def _check_guard(field: str, guard: str, meter: Meter) -> None:
-    """Refuse a guard that is invalid, or over the budget before it looks at its input. All guards share the meter."""
+    """Refuse a guard that is invalid or exceeds the budget for any input. All guards share the meter."""
     try:
         excess = compiled(guard, _VARIABLES).excess(meter)
     except ValueError as error:
@@ -81,7 +81,7 @@ def _wrong(field: str, why: str) -> InvalidRequest:
 
 
 def move_machine(session_id: str, session: SessionHead, event: dict[str, Any]) -> str | None:
-    """Where an event moves the session's machine to; None where there is no machine or the event moves nothing."""
+    """Return the machine's next state, or None if there is no machine or the event causes no transition."""
     machine = session.machine
     if machine is None:
         return None
@@ -112,7 +112,7 @@ def move_machine(session_id: str, session: SessionHead, event: dict[str, Any]) -
 
 
 def _too_costly(session_id: str, place: int, arrow: dict[str, Any], excess: BudgetExceeded) -> TooLarge:
-    """Return the refusal, which names the guard that went over the limit; guards before it count, too."""
+    """Return the error for the guard that exceeded the limit. Guards evaluated before it count towards the limit."""
     field = f"machine.transitions.{place}.when"
     return TooLarge(
         f"session {session_id!r}: {field}, of {arrow['event']!r} from {arrow['from']!r} to {arrow['to']!r}, "
@@ -126,9 +126,10 @@ def _too_costly(session_id: str, place: int, arrow: dict[str, Any], excess: Budg
 
 
 def passes(guard: str, state: dict[str, Any], event: dict[str, Any], meter: Meter) -> bool:
-    """Whether a guard holds. One that cannot be evaluated, as on a missing key, does not.
+    """Return whether a guard holds. A guard that cannot be evaluated, for example because of a missing key, does not
+    hold.
 
-    Raises `BudgetExceeded`, on the same input always: to refuse one that takes too long is not to say that it is false.
+    Raises `BudgetExceeded` instead of returning False for a guard that takes too long, and always for the same input.
     """
     try:
         return compiled(guard, _VARIABLES).evaluate({"state": state, "event": event}, meter) is True

@@ -1,4 +1,4 @@
-"""State deltas: which scope each key belongs to, what may be kept, how large a scope may grow."""
+"""The rules of state deltas: the scope of each key, and the size limit of a scope."""
 
 import orjson
 
@@ -6,7 +6,7 @@ from hivemem_contracts.errors import InvalidRequest, TooLarge
 from hivemem_contracts.limits import STATE_BYTES
 from hivemem_contracts.sessions.requests import SetState
 from hivemem_runtime.ledger.port import Append, Decision, Heads
-from hivemem_sessions.decisions.standing import expect, find_session, require_writable
+from hivemem_sessions.decisions.preconditions import expect, find_session, require_writable
 from hivemem_sessions.entities import (
     SCOPE,
     SESSION,
@@ -22,7 +22,7 @@ from hivemem_sessions.entities import (
 
 
 def set_state(heads: Heads, command: SetState) -> Decision:
-    """One key. A shared one touches its scope alone, so the session's revision stays."""
+    """Set one key. A shared key changes only its scope, so the session's revision stays the same."""
     head, session = find_session(heads, command.session_id)
     require_writable(command.session_id, session)
     delta: State = {command.key: command.value}
@@ -35,7 +35,8 @@ def set_state(heads: Heads, command: SetState) -> Decision:
 
 
 def own_state_bytes(session: SessionHead, delta: State, field: str) -> int:
-    """The size of the session's own state after a delta; refuses what is too large. `field` is where it came in."""
+    """Return the size of the session's own state after a delta. Raises `TooLarge`, with `field` as the path in the
+    request."""
     own = {key: value for key, value in delta.items() if not is_shared(key)}
     return _grown("state", session.state, session.state_bytes, own, field)
 
@@ -48,7 +49,7 @@ def shared_appends(
     field: str,
     expect_revision: int | None = None,
 ) -> list[Append[ScopeHead, ScopeRecord]]:
-    """One record for each shared scope that a delta touches."""
+    """Return one record for each shared scope that a delta changes."""
     if not any(map(is_shared, delta)):
         return []
     ids = scope_ids(session.user_id, session.app_name, session.project_id)
@@ -74,7 +75,7 @@ def _require_scope(session_id: str, session: SessionHead, key: str, field: str) 
 
 
 def _grown(scope: str, state: State, size: int, delta: State, field: str) -> int:
-    """The size of a scope after a delta, without encoding what stays."""
+    """Return the size of a scope after a delta, without encoding its unchanged keys."""
     size -= _entries_bytes({key: state[key] for key in delta if key in state})
     size += _entries_bytes({key: value for key, value in delta.items() if value is not None})
     if size > STATE_BYTES:
@@ -88,5 +89,5 @@ def _grown(scope: str, state: State, size: int, delta: State, field: str) -> int
 
 
 def _entries_bytes(entries: State) -> int:
-    """What these keys take in the encoded state, each with its colon and its comma."""
+    """Return the encoded size of these keys, each with its colon and comma."""
     return len(orjson.dumps(entries)) - 1 if entries else 0

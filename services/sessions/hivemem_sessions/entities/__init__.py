@@ -1,275 +1,49 @@
-"""What the sessions worker keeps: sessions with their events, shared state scopes, state machines."""
+"""The entities of the sessions worker: sessions with their events, shared state scopes, machines, shares, deletions."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from hivemem_contracts.subjects import Address
-from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
-from hivemem_sessions.entities.announcements import announce_scope, announce_session
-
-SHARED_PREFIXES: Final = ("user:", "app:", "project:")
-TEMPORARY_PREFIX: Final = "temp:"
-SNAPSHOT_EVERY: Final = 100
-"""A head as of a revision is rebuilt from at most so many records."""
-
-State = dict[str, Any]
-
-
-@dataclass(slots=True)
-class SessionHead:
-    """A session's newest state. `state` holds its own keys only; times are microseconds since 1970. Nobody changes one:
-    it is not frozen because one is made for every write, and freezing takes seven times as long.
-
-    `segments` are the sessions whose events a fork shares, oldest first: the id, the last sequence that it
-    contributes, its `offset`. `machine` holds its definition too, so that an append needs nothing else. Where an erased
-    session had the id before, `offset` is above all of its positions, some of which may be kept for its forks.
-    """
-
-    app_name: str
-    user_id: str
-    project_id: str | None
-    status: str
-    state: State
-    state_bytes: int
-    metadata: dict[str, Any]
-    event_count: int
-    created_at: int
-    updated_at: int
-    terminated_at: int | None = None
-    archived_at: int | None = None
-    machine: dict[str, Any] | None = None
-    origin: dict[str, Any] | None = None
-    segments: list[list[Any]] = field(default_factory=list[list[Any]])
-    offset: int = 0
-
-
-@dataclass(slots=True)
-class SessionRecord:
-    """One revision of a session. `opening` is its first head; `delta` is as it was sent, shared keys included."""
-
-    kind: str
-    opening: dict[str, Any] | None = None
-    sequence: int | None = None
-    event: dict[str, Any] | None = None
-    delta: State | None = None
-    state_bytes: int | None = None
-    status: str | None = None
-    previous_status: str | None = None
-    machine_state: str | None = None
-    offset: int = 0
-
-    @property
-    def position(self) -> int | None:
-        return None if self.sequence is None else self.offset + self.sequence
-
-
-def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp) -> SessionHead:
-    """The session after one more revision."""
-    if record.opening is not None:
-        return SessionHead(**record.opening, created_at=stamp.at, updated_at=stamp.at)
-    assert head is not None, "a session begins with its opening"
-    status = record.status or head.status
-    state = head.state
-    if record.delta:
-        state = merge(state, {key: value for key, value in record.delta.items() if not is_shared(key)})
-    machine = head.machine
-    if record.machine_state is not None:
-        machine = {**(machine or {}), "state": record.machine_state}
-    return SessionHead(
-        head.app_name,
-        head.user_id,
-        head.project_id,
-        status,
-        state,
-        head.state_bytes if record.state_bytes is None else record.state_bytes,
-        head.metadata,
-        head.event_count if record.sequence is None else record.sequence,
-        head.created_at,
-        stamp.at,
-        stamp.at if record.status == "terminated" else head.terminated_at,
-        stamp.at if record.status == "archived" else head.archived_at,
-        machine,
-        head.origin,
-        head.segments,
-        head.offset,
-    )
-
-
-def is_shared(key: str) -> bool:
-    return key.startswith(SHARED_PREFIXES)
-
-
-def merge(state: State, delta: State) -> State:
-    """The state after a delta: `null` deletes."""
-    merged = {**state, **delta}
-    return {key: value for key, value in merged.items() if value is not None}
-
-
-def without_temporary(state: State) -> State:
-    return {key: value for key, value in state.items() if not key.startswith(TEMPORARY_PREFIX)}
-
-
-def _index_session(head: SessionHead) -> Mapping[str, Scalar]:
-    return {
-        "status": head.status,
-        "app_name": head.app_name,
-        "user_id": head.user_id,
-        "project_id": head.project_id,
-        "created_at": head.created_at,
-        "updated_at": head.updated_at,
-    }
-
-
-def _tag_event(record: SessionRecord) -> Mapping[str, str | None]:
-    event = record.event or {}
-    return {"type": event.get("type"), "author": event.get("author")}
-
-
-def _announce_deleted(stamp: Stamp) -> tuple[Announcement, ...]:
-    return (
-        Announcement(
-            "session", "deleted", Address((stamp.id,)), stamp.id, stamp.version, stamp.version - 1, value=None
-        ),
-    )
-
-
-SESSION: Final = Entity(
-    name="session",
-    head=SessionHead,
-    record=SessionRecord,
-    evolve=evolve_session,
-    announce=announce_session,
-    told_as={"session": lambda namespace, key: namespace, "event": lambda namespace, key: namespace},
-    announce_erased=_announce_deleted,
-    indexed=_index_session,
-    indexes=(
-        Index("status", ("status",), "updated_at"),
-        Index("user", ("user_id",), "created_at"),
-        Index("project", ("project_id",), "created_at"),
-        Index("app_and_user", ("app_name", "user_id"), "created_at"),
-        Index("app", ("app_name",), "created_at"),
-        Index("creation", (), "created_at"),
-    ),
-    position=lambda record: record.position,
-    tag_fields=("type", "author"),
-    tags=_tag_event,
-    snapshot_every=SNAPSHOT_EVERY,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeHead:
-    """The state that all sessions of a user, an app or a project share. Keys keep their prefix."""
-
-    state: State
-    state_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeRecord:
-    delta: State
-    state_bytes: int
-    session_id: str
-
-
-def evolve_scope(head: ScopeHead | None, record: ScopeRecord, stamp: Stamp) -> ScopeHead:
-    return ScopeHead(merge(head.state if head else {}, record.delta), record.state_bytes)
-
-
-SCOPE: Final = Entity(
-    name="state",
-    head=ScopeHead,
-    record=ScopeRecord,
-    evolve=evolve_scope,
-    announce=announce_scope,
-    told_as={"state": lambda namespace, key: namespace},
-    indexed=lambda head: {},
-    snapshot_every=SNAPSHOT_EVERY,
-)
-
-
-def scope_ids(user_id: str, app_name: str, project_id: str | None) -> dict[str, str]:
-    """The ids of the scopes that a session shares, by the prefix of their keys."""
-    ids = {"user:": f"user:{user_id}", "app:": f"app:{app_name}"}
-    if project_id is not None:
-        ids["project:"] = f"project:{project_id}"
-    return ids
-
-
-@dataclass(frozen=True, slots=True)
-class MachineHead:
-    definition: dict[str, Any]
-    created_at: int
-    created_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRecord:
-    definition: dict[str, Any]
-
-
-MACHINE: Final = Entity(
-    name="machine",
-    head=MachineHead,
-    record=MachineRecord,
-    evolve=lambda head, record, stamp: MachineHead(record.definition, stamp.at, stamp.actor),
-    announce=lambda record, stamp: (),
-    indexed=lambda head: {},
-    snapshot_every=1,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """That a fork shares a session's events through a position; head and record alike.
-
-    While it is "shared", those events are kept. Once the fork is deleted it is "ended", and "released" when what nobody
-    else shares is removed too: a deletion that was interrupted goes on from there.
-    """
-
-    owner: str
-    fork: str
-    position: int
-    status: str = "shared"
-
-
-def share_id(owner: str, fork: str) -> str:
-    """Ids hold no control characters, so no two pairs have the same."""
-    return f"{owner}\n{fork}"
-
-
-SHARE: Final = Entity(
-    name="share",
-    head=Share,
-    record=Share,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
-    indexed=lambda share: {
-        "owner": share.owner if share.status == "shared" else None,
-        "fork": share.fork if share.status != "released" else None,
-        "position": share.position,
-    },
-    indexes=(Index("owner", ("owner",), "position"), Index("fork", ("fork",), "position")),
-    snapshot_every=1,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """That somebody began to delete a session, and its revision then: a later session of the id is none of its."""
-
-    revision: int
-
-
-DELETION: Final = Entity(
-    name="deletion",
-    head=Deletion,
-    record=Deletion,
-    evolve=lambda head, record, stamp: record,
-    announce=lambda record, stamp: (),
-    indexed=lambda head: {},
-    snapshot_every=1,
+from hivemem_sessions.entities.machines import MACHINE, MachineHead, MachineRecord
+from hivemem_sessions.entities.sessions import SESSION, SessionHead, SessionRecord, evolve_session
+from hivemem_sessions.entities.shares import DELETION, SHARE, Deletion, Share, share_id
+from hivemem_sessions.entities.state import (
+    SCOPE,
+    SHARED_PREFIXES,
+    SNAPSHOT_EVERY,
+    TEMPORARY_PREFIX,
+    ScopeHead,
+    ScopeRecord,
+    State,
+    is_shared,
+    merge,
+    scope_ids,
+    without_temporary,
 )
 
 ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE, DELETION)
+
+__all__ = [
+    "DELETION",
+    "ENTITIES",
+    "MACHINE",
+    "SCOPE",
+    "SESSION",
+    "SHARE",
+    "SHARED_PREFIXES",
+    "SNAPSHOT_EVERY",
+    "TEMPORARY_PREFIX",
+    "Deletion",
+    "MachineHead",
+    "MachineRecord",
+    "ScopeHead",
+    "ScopeRecord",
+    "SessionHead",
+    "SessionRecord",
+    "Share",
+    "State",
+    "evolve_session",
+    "is_shared",
+    "merge",
+    "scope_ids",
+    "share_id",
+    "without_temporary",
+]

@@ -1,4 +1,5 @@
-"""What each record means on the feed. An event's changes are numbered by its sequence, a session's by its revision."""
+"""The changes that each record announces on the feed. Event changes are numbered by sequence, session changes by
+revision."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -8,11 +9,13 @@ from hivemem_contracts.subjects import Address, change_subject
 from hivemem_runtime.ledger.entity import Announcement, Stamp
 
 if TYPE_CHECKING:
-    from hivemem_sessions.entities import ScopeRecord, SessionRecord
+    from hivemem_sessions.entities.sessions import SessionRecord
+    from hivemem_sessions.entities.state import ScopeRecord
 
 
 def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcement, ...]:
-    """A delta that came with an event is told with the event; the session itself tells of its status and its state."""
+    """Return the changes of one record. A delta sent with an event is part of the event's change; status changes and
+    other deltas are session changes."""
     found: list[Announcement] = []
     if record.event is not None and record.sequence is not None:
         found.append(_event(record, stamp, record.sequence))
@@ -28,7 +31,7 @@ def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcemen
 
 
 def require_announceable(tenant: str, session_id: str, scopes: Iterable[str]) -> None:
-    """Raise `TooLarge` for ids whose changes would have too long a subject: nothing may be kept that cannot be told."""
+    """Raise `TooLarge` for ids whose changes would exceed the subject limit, because every write must be announced."""
     change_subject(tenant, "session", Address((session_id,)))
     for scope in scopes:
         change_subject(tenant, "state", _scope_address(scope))
@@ -46,7 +49,7 @@ def announce_scope(record: "ScopeRecord", stamp: Stamp) -> tuple[Announcement, .
 
 
 def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
-    """The event as it travels, from the record of its append."""
+    """Return the wire format of the event in a record."""
     event = record.event or {}
     return {
         "event_id": event["event_id"],
@@ -62,7 +65,7 @@ def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
 
 
 def opened(opening: dict[str, Any], stamp: Stamp) -> dict[str, Any]:
-    """A new session as it travels on the feed: without the shared scopes, which have changes of their own."""
+    """Return the wire format of a new session, without the shared scopes, which have changes of their own."""
     at = format_microseconds(stamp.at)
     machine = opening.get("machine")
     return {
@@ -85,7 +88,7 @@ def opened(opening: dict[str, Any], stamp: Stamp) -> dict[str, Any]:
 
 
 def machine_value(machine: dict[str, Any]) -> dict[str, Any]:
-    """A session's machine as it travels: where it stands and which events it would take, not its definition."""
+    """Return the wire format of a session's machine: its state and the events it allows, without the definition."""
     transitions = machine["definition"]["transitions"]
     allowed = sorted({arrow["event"] for arrow in transitions if arrow["from"] == machine["state"]})
     return {

@@ -1,15 +1,15 @@
-"""What the sessions worker does when something changed."""
+"""The reactions of the sessions worker to changes on the feed."""
 
 from collections.abc import Sequence
 
-from hivemem_runtime.bus.reacting import Reaction, ReceivedChange
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_sessions.reactions.archiving import freeze_announced
+from hivemem_sessions.reactions.cold_storage import freeze_announced
 
 
 def reactions(ledger: Ledger) -> tuple[Reaction, ...]:
     async def archive(changes: Sequence[ReceivedChange]) -> None:
-        """An archived session's events all move to cold storage, whichever worker archived it."""
+        """Move all events of an archived session to cold storage, whichever worker archived the session."""
         for received in changes:
             change = received.change
             if change.operation == "archived":

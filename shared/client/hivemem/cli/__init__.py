@@ -1,8 +1,8 @@
-"""The `hivemem` command. What a subcommand needs is imported when it runs, so that help and completion are quick."""
+"""The `hivemem` command. A subcommand imports its modules when it runs, so that help and completion are quick."""
 
 
 def main() -> None:
-    """The entry point of the installed command."""
+    """Run the installed command."""
     from hivemem.cli.app import app
 
     app(prog_name="hivemem")

@@ -9,33 +9,26 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hivemem.cli.settings import Settings
+from hivemem.cli.summaries import SERVICES
 from hivemem.options import DEFAULT_TENANT, DEFAULT_URL
 
-SERVICES = {
-    "sessions": "Sessions: events and state, statuses, state machines.",
-    "memory": "Memories: versioned values in namespaces, with history, leases and an audit.",
-    "artifacts": "Artifacts: files of a session, versioned, of any size.",
-    "vectors": "Vectors: memories found by meaning, and an index of one's own.",
-}
-"""The services, with their summaries as in the registry, which takes a while to import."""
-
 TOPICS = {
-    "recall": ("hivemem.cli.recall", "Find memories by what they mean."),
+    "recall": ("hivemem.cli.recall", "Find memories by meaning and by words."),
     "tail": ("hivemem.cli.tail", "Follow the feed of changes, one line each."),
-    "dead": ("hivemem.cli.dead", "Commands that could never succeed: list, show, replay, discard."),
+    "dead": ("hivemem.cli.dead", "Dead letters, commands that can never succeed: list, show, replay, discard."),
     "bench": ("hivemem.cli.bench", "Measure appends: rates and percentiles."),
     "doctor": ("hivemem.cli.doctor", "Check servers, streams and workers, and say what to do."),
-    "version": ("hivemem.cli.version", "Say which versions are installed."),
+    "version": ("hivemem.cli.version", "Show the installed versions."),
 }
 UP = ("up", "hivemem-embedded", "Run the whole fleet in one process, with a NATS server of its own.")
 PLUGINS = "hivemem.commands"
 
-EXIT_CODES = """Exit codes: 0 it worked; 1 the operation failed, and the error says why; 2 the command line is wrong;
+EXIT_CODES = """Exit codes: 0 success; 1 the operation failed, and the error says why; 2 the command line is wrong;
 3 the server or the service cannot be reached; 130 stopped by Ctrl-C."""
 
 
 class Subcommands(TyperGroup):
-    """Lists every subcommand by its name and summary, and imports the one that is called."""
+    """Lists every subcommand with its summary, and imports only the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -97,8 +90,8 @@ def root(
     ] = DEFAULT_URL,
     tenant: Annotated[str, typer.Option(envvar="HIVEMEM_TENANT", help="Whose data.")] = DEFAULT_TENANT,
     agent: Annotated[str, typer.Option(envvar="HIVEMEM_AGENT", help="Who acts.")] = "cli",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document, or one a line for a feed.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds until an operation is given up.")] = 15.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document, or one per line for a feed.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Deadline of an operation in seconds.")] = 15.0,
 ) -> None:
     """Hivemem: the shared memory of a fleet of AI agents."""
     ctx.obj = Settings(url, tenant, agent, json, timeout)

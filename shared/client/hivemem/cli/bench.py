@@ -29,15 +29,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 def bench(
     ctx: typer.Context,
     sessions: Annotated[
-        int, typer.Option(min=1, max=SESSIONS_MAXIMUM, help="How many sessions, each with one writer at a time.")
+        int, typer.Option(min=1, max=SESSIONS_MAXIMUM, help="Number of sessions, each with one writer at a time.")
     ] = 20,
-    seconds: Annotated[float, typer.Option(min=0.1, max=SECONDS_MAXIMUM, help="How long to write.")] = 5.0,
+    seconds: Annotated[float, typer.Option(min=0.1, max=SECONDS_MAXIMUM, help="Duration in seconds.")] = 5.0,
     durable: Annotated[
         bool, typer.Option("--durable", help="Publish durable commands, and wait until they are carried out.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Append small events to new sessions, show the rate and the latency, and delete the sessions again."""
+    """Append small events to new sessions, show the rate and the latency, and delete the sessions afterwards."""
     settings = Settings.of(ctx, json)
     result = run(settings, lambda hive: measure(hive, sessions, seconds, durable))
     if settings.json:

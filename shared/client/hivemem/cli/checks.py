@@ -1,4 +1,4 @@
-"""The checks of the doctor. Each asks one thing and answers what was found and what to do; none raises."""
+"""The checks of the doctor. Each checks one thing and returns a finding with advice; none raises."""
 
 import asyncio
 import time
@@ -27,25 +27,25 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     DEAD: {"subjects": ["hive.dead.>"], "retention": "limits", "storage": "file", "allow_direct": True},
 }
 ADVICE: Final = {
-    "store": "see that it runs and its disk has room; the worker goes on by itself then",
-    "connection": "see that the nats-server runs and can be reached from the worker",
+    "store": "check that it runs and its disk has space; then the worker recovers by itself",
+    "connection": "check that the nats-server runs and the worker can reach it",
     "commands": "the worker's log names the command that fails, and why",
-    "announcer": "see that the nats-server stores messages: its log, its disk, `nats stream info CHANGES`",
-    "reactions": "see that the nats-server runs; restart the worker if this does not pass",
+    "announcer": "check that the nats-server stores messages: its log, its disk, `nats stream info CHANGES`",
+    "reactions": "check that the nats-server runs; restart the worker if the trouble persists",
     "server": "free space on the nats-server's disk, then restart it",
-    "background": "its log says why; restart the worker if this does not pass",
+    "background": "see its log for the cause; restart the worker if the trouble persists",
     "worker": "wait until it has started, or see its log",
 }
-"""What to do about a trouble, by the part that has it."""
+"""Advice for each trouble, by the part that reports it."""
 OLDER_LEDGER: Final = "the ledger is older"
-START_WORKERS: Final = "start the workers, or `hivemem up`: they make it"
+START_WORKERS: Final = "start the workers, or `hivemem up`: they create it"
 
 Outcome = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, and what came of it."""
+    """One check with its outcome and its advice."""
 
     name: str
     outcome: Outcome
@@ -54,7 +54,7 @@ class Check:
 
 
 async def examine(settings: Settings) -> list[Check]:
-    """All checks that can be made; those that need what is missing are left out."""
+    """Run every check whose requirements are met, and skip the others."""
     timeout = min(settings.timeout_seconds, 5.0)
     hive = connect(
         settings.url,
@@ -88,7 +88,7 @@ async def _examine(hive: Hive) -> list[Check]:
 async def _server(connection: Connection) -> Check:
     try:
         seconds = await connection.client.rtt(timeout=2)
-    except Exception as error:  # whatever nats-py makes of a lost connection, it is one
+    except Exception as error:  # nats-py raises various errors for a lost connection
         return Check("server", "failed", f"{connection.shown_url} does not answer: {error!r}", "look at its log")
     return Check("server", "ok", f"{connection.shown_url}, {seconds * 1_000:.1f} ms away")
 
@@ -133,19 +133,19 @@ async def _stream(connection: Connection, name: str, wanted: Mapping[str, Any]) 
         if config.get(field) != value
     ]
     if differing:
-        advice = "move what it holds away, delete it, and start the workers: they make it anew"
+        advice = "save its messages elsewhere, delete it, and start the workers: they create it again"
         return Check(label, "failed", "; ".join(differing), advice)
     held = f"{state['messages']} messages, {_megabytes(state['bytes'])}"
     limit = int(config.get("max_bytes", -1))
     if name == INGEST and limit > 0 and state["bytes"] > limit * NEARLY_FULL:
-        return Check(label, "warning", f"{held}: nearly full", "see that the workers run, or start more of them")
+        return Check(label, "warning", f"{held}: nearly full", "check that the workers run, or start more of them")
     if name == DEAD and state["messages"]:
         return Check(label, "warning", held, "see `hivemem dead list`")
     return Check(label, "ok", held)
 
 
 async def _services(connection: Connection) -> list[Check]:
-    """One check a service, and one for each of its workers that is not ready."""
+    """Return a check for each service, and one for each worker that is not ready."""
     workers = await _gather(connection, "$SRV.STATS")
     checks: list[Check] = []
     for contract in SERVICES:
@@ -174,7 +174,7 @@ def _health(worker: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _troubles(service: str, worker: Mapping[str, Any]) -> list[Check]:
-    """A line for each trouble of a worker, `<part>: <text>` each."""
+    """Return the troubles of a worker, each as `<part>: <text>`."""
     health = _health(worker)
     if health.get("ready") is not False:
         return []
@@ -184,7 +184,7 @@ def _troubles(service: str, worker: Mapping[str, Any]) -> list[Check]:
             f"worker {service}",
             "failed",
             f"{worker.get('id')} is not ready: {trouble}",
-            ADVICE.get(trouble.partition(":")[0], "its log says why"),
+            ADVICE.get(trouble.partition(":")[0], "see its log for the cause"),
         )
         for trouble in troubles
     ]
@@ -193,8 +193,8 @@ def _troubles(service: str, worker: Mapping[str, Any]) -> list[Check]:
 def _losses(service: str, workers: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return a warning for each time that the feed had to be announced again since the workers started."""
     announcers = [cast("dict[str, Any]", _health(worker).get("announcer") or {}) for worker in workers]
-    losses = [cast("list[Any]", announcer.get("losses") or []) for announcer in announcers]
-    reasons = dict.fromkeys(str(reason) for some in losses for reason in some)
+    losses = [cast("list[str]", announcer.get("losses") or []) for announcer in announcers]
+    reasons = dict.fromkeys(reason for told in losses for reason in told)
     return [
         Check(
             f"feed of {service}",
@@ -209,14 +209,14 @@ def _losses(service: str, workers: Sequence[Mapping[str, Any]]) -> list[Check]:
 
 
 def _durability(workers: Sequence[Mapping[str, Any]]) -> Check:
-    """What a power cut may take of acknowledged messages, by what the workers know of their nats-server."""
+    """Report which acknowledged messages a power cut may take, from the workers' view of their nats-server."""
     servers = [cast("dict[str, Any]", _health(worker).get("server") or {}) for worker in workers]
     syncs = sorted({str(server["sync"]) for server in servers if server.get("sync")})
     if not syncs:
         return Check(
             "durability",
             "ok",
-            "unknown: no worker knows the server's monitoring, so a power cut may take acknowledged messages",
+            "unknown: no worker knows the server's monitoring, so a power cut may lose acknowledged messages",
             "set HIVEMEM_NATS_MONITOR_URL of the workers",
         )
     if syncs == ["always"]:
@@ -224,7 +224,7 @@ def _durability(workers: Sequence[Mapping[str, Any]]) -> Check:
     return Check(
         "durability",
         "warning",
-        f"the server syncs to the disk every {', '.join(syncs)}: a power cut takes what it acknowledged since then",
+        f"the server syncs to the disk every {', '.join(syncs)}: a power cut loses messages acknowledged since then",
         "set `sync_interval: always` in the `jetstream` part of its configuration",
     )
 
@@ -244,7 +244,7 @@ async def _round_trip(hive: Hive) -> Check:
 
 
 async def _gather(connection: Connection, subject: str) -> list[dict[str, Any]]:
-    """The answers of everybody who answers within a moment."""
+    """Collect the answers of all workers that reply in time."""
     answers: list[dict[str, Any]] = []
 
     def take(message: Msg) -> None:

@@ -16,7 +16,7 @@ from hivemem_contracts.limits import LIST_DEFAULT, LIST_MAXIMUM
 Sequence = Annotated[int, typer.Argument(min=1, help="The number of the dead letter.")]
 
 app = typer.Typer(
-    help="Commands that could never succeed: list, show, replay, discard.",
+    help="Dead letters, commands that can never succeed: list, show, replay, discard.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 
 def described(letter: DeadLetter) -> dict[str, Any]:
-    """Everything about a letter but its body."""
+    """Return all fields of a dead letter except its body."""
     return {
         "sequence": letter.sequence,
         "at": format_time(letter.at),
@@ -42,10 +42,10 @@ def described(letter: DeadLetter) -> dict[str, Any]:
 def list_letters(
     ctx: typer.Context,
     limit: Annotated[int, typer.Option(min=1, max=LIST_MAXIMUM)] = LIST_DEFAULT,
-    cursor: Annotated[str | None, typer.Option(help="From the page before.")] = None,
+    cursor: Annotated[str | None, typer.Option(help="The cursor of the previous page.")] = None,
     json: Json = False,
 ) -> None:
-    """List them, oldest first."""
+    """List dead letters, oldest first."""
     settings = Settings.of(ctx, json)
     page = run(settings, lambda hive: hive.dead.list(limit, cursor))
     if settings.json:
@@ -69,7 +69,7 @@ def list_letters(
 
 @app.command()
 def show(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
-    """Show one, with its error and its body."""
+    """Show a dead letter, with its error and its body."""
     settings = Settings.of(ctx, json)
     letter = run(settings, lambda hive: hive.dead.get(sequence))
     body = letter.data.decode("utf-8", "replace")
@@ -83,7 +83,7 @@ def show(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
 
 @app.command()
 def replay(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
-    """Publish one again as it was, under its own id, and take it off the list."""
+    """Publish a dead letter again, unchanged and under its own id, and remove it from the list."""
     settings = Settings.of(ctx, json)
     receipt = run(settings, lambda hive: hive.dead.replay(sequence))
     if settings.json:
@@ -94,7 +94,7 @@ def replay(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
 
 @app.command()
 def discard(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
-    """Delete one for good."""
+    """Delete a dead letter for good."""
     settings = Settings.of(ctx, json)
     run(settings, lambda hive: hive.dead.discard(sequence))
     if settings.json:

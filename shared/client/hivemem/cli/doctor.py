@@ -1,4 +1,4 @@
-"""`hivemem doctor`: what is there, what is missing, and what to do about it."""
+"""`hivemem doctor`: checks the fleet, and gives advice for each fault."""
 
 import asyncio
 from dataclasses import asdict
@@ -20,9 +20,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 @app.command()
 def doctor(ctx: typer.Context, json: Json = False) -> None:
-    """Check the server, its streams and the workers, and say what to do about each fault.
+    """Check the server, its streams and the workers, and give advice for each fault.
 
-    The exit code is 1 if there is one.
+    The exit code is 1 if there is a fault.
     """
     settings = Settings.of(ctx, json)
     checks = asyncio.run(examine(settings))

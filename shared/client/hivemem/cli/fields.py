@@ -1,4 +1,4 @@
-"""Fields of a request as options of a command line, read from the declaration of the operation."""
+"""Turns the fields of a request into options of the command line, from the declaration of the operation."""
 
 import inspect
 import sys
@@ -16,18 +16,18 @@ from rich.markup import escape
 
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
 NULL: Final = object()
-"""An explicit null, where leaving a field out means something else."""
+"""An explicit null, for fields where leaving them out means something else."""
 
 _PLAIN: Final[dict[Any, type]] = {str: str, int: int, float: float, bool: bool, datetime: str}
 
 
 def options_of(model: type[BaseModel]) -> list[inspect.Parameter]:
-    """One option a field, required where the field is; those that are not given are not sent."""
+    """Return one option for each field, required like the field; options that are not given are not sent."""
     return [_option(name, field) for name, field in model.model_fields.items()]
 
 
 def values_of(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as a body has them."""
+    """Return the fields of the body from the options."""
     values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         value = given[name]
@@ -42,7 +42,7 @@ def values_of(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any
 
 
 def read_json(text: str, option: str, *, text_too: bool = False) -> Any:
-    """A JSON value, from the command line or a file; free text only where the field takes text as well."""
+    """Return a JSON value from the command line or a file; plain text is accepted if the field accepts text."""
     source = text
     if text.startswith("@"):
         try:
@@ -88,7 +88,7 @@ def _number_or_null(text: str) -> Any:
 
 
 def _description(own: str | None, annotation: Any) -> str:
-    """The field's own, or that of the type that it is made of."""
+    """Return the description of the field, or of its type."""
     if own or annotation is None:
         return own or ""
     found = [mark.description for mark in get_args(annotation) if isinstance(mark, FieldInfo)]
@@ -97,19 +97,20 @@ def _description(own: str | None, annotation: Any) -> str:
 
 
 def _flag(name: str, field: FieldInfo) -> str:
-    """By the field's word on the wire, where Python has another for it."""
+    """Return the option's name: the field's name on the wire, if it differs from the Python name."""
     return "--" + (field.serialization_alias or name).replace("_", "-")
 
 
 def _plain(kinds: Collection[Any]) -> type | None:
-    """The type of a field that one word can hold; None where it takes JSON."""
+    """Return the type of a field that one word can hold, or None if it takes JSON."""
     if kinds and all(isinstance(kind, str) for kind in kinds):
         return str
     return _PLAIN.get(next(iter(kinds))) if len(kinds) == 1 else None
 
 
 def _kinds(annotation: Any) -> Collection[Any]:
-    """What a field may be, without the constraints and without None; a `Literal` is its values. In declared order."""
+    """Return the possible types of a field in declared order, without constraints and None; a `Literal` gives its
+    values."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _kinds(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""`hivemem artifacts upload` and `download`: whole files of any size, with a bar that shows how far it is."""
+"""`hivemem artifacts upload` and `download`: whole files of any size, with a progress bar."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Generator
@@ -23,18 +23,20 @@ _PIECE_BYTES: Final = 256 * 1024
 
 def upload_command(
     ctx: typer.Context,
-    session_id: Annotated[str, typer.Argument(help="Whose file it is to be.")],
-    file: Annotated[str, typer.Argument(help="What to send; - is standard input.")],
-    name: Annotated[str | None, typer.Option(help="What it is to be called; as the file itself, if left out.")] = None,
-    content_type: Annotated[str | None, typer.Option(help="Where the bytes themselves do not say.")] = None,
+    session_id: Annotated[str, typer.Argument(help="The session that the file belongs to.")],
+    file: Annotated[str, typer.Argument(help="The file to send; - is standard input.")],
+    name: Annotated[
+        str | None, typer.Option(help="The name to save it under; the file's own name if left out.")
+    ] = None,
+    content_type: Annotated[str | None, typer.Option(help="The type, if the bytes do not reveal it.")] = None,
     metadata: Annotated[str | None, typer.Option(help="JSON, or @FILE.")] = None,
-    presigned: Annotated[bool, typer.Option("--presigned", help="Send it to the object store itself.")] = False,
+    presigned: Annotated[bool, typer.Option("--presigned", help="Send it directly to the object store.")] = False,
     json: Json = False,
 ) -> None:
     """Save a file of any size as the next version of its name."""
     settings = Settings.of(ctx, json)
     if name is None and file == STANDARD:
-        raise typer.BadParameter("standard input has no name: give it one", param_hint="--name")
+        raise typer.BadParameter("standard input has no name: give one with --name", param_hint="--name")
     fields = None if metadata is None else read_json(metadata, "--metadata")
 
     async def work(hive: "Hive") -> "Artifact":
@@ -51,29 +53,29 @@ def upload_command(
             )
 
     if file != STANDARD and not Path(file).is_file():
-        raise typer.BadParameter(f"{file} is no file that can be read", param_hint="FILE")
+        raise typer.BadParameter(f"{file} is not a readable file", param_hint="FILE")
     show(settings, run(settings, work), sys.stdout)
 
 
 def download_command(
     ctx: typer.Context,
     place: Annotated[str, typer.Argument(help="A session, or the URL of a file: hive://…")],
-    name: Annotated[str | None, typer.Argument(help="The name of the file, unless its URL is given.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The name of the file, unless you give its URL.")] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The newest if left out.")] = None,
     output: Annotated[
         str | None,
         typer.Option(
             "--output",
             "-o",
-            help="Where to, here under the last part of its name if left out; - is standard output.",
+            help="The target; if left out, the last part of its name in this folder; - is standard output.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Get a file. It appears once it is whole; what is interrupted goes on where it was."""
+    """Download a file. It appears when it is complete; an interrupted download resumes where it was."""
     settings = Settings.of(ctx, json)
     if (name is None) != place.startswith(SCHEME):
-        raise typer.BadParameter("a session and a name, or a URL alone", param_hint="NAME")
+        raise typer.BadParameter("give a session and a name, or only a URL", param_hint="NAME")
     target = output or (name or place.partition("?")[0]).rpartition("/")[2]
 
     async def work(hive: "Hive") -> "Artifact":
@@ -109,7 +111,7 @@ async def standard_input() -> AsyncIterator[bytes]:
 
 @contextmanager
 def shown_progress(what: str) -> "Generator[Progress | None, None, None]":
-    """A bar on standard error, where that is a terminal."""
+    """Show a bar on standard error, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

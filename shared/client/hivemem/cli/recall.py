@@ -1,4 +1,4 @@
-"""`hivemem recall`: what was written, found again by what it means."""
+"""`hivemem recall`: search by meaning and by words."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hivemem_contracts.vectors.replies import RecallAnswer
 
 SHOWN_CHARACTERS: Final = 240
-"""Of the text of one item: enough to tell what it is about."""
+"""The characters shown of an item's text, enough to recognise it."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
@@ -26,38 +26,36 @@ app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 @app.command()
 def recall(
     ctx: typer.Context,
-    query: Annotated[str, typer.Argument(help="What is looked for, in plain words.")],
+    query: Annotated[str, typer.Argument(help="The question, in plain words.")],
     prefix: Annotated[
-        str | None, typer.Option(help="A namespace, or the first segments of namespaces; all, if left out.")
+        str | None, typer.Option(help="A namespace, or the first segments of namespaces; all if left out.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="So many at most.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="Maximum number of items.")] = 10,
     memory_type: Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")] = None,
     filter: Annotated[
-        str | None, typer.Option(help=f'What they have to be, such as \'{{"created_by": "planner"}}\'. {JSON_HELP}')
+        str | None, typer.Option(help=f'Conditions for the items, such as \'{{"created_by": "planner"}}\'. {JSON_HELP}')
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help=f"What counts how much, such as '{{\"recency\": 0.3}}'. {JSON_HELP}")
+        str | None, typer.Option(help=f"The weights of the score, such as '{{\"recency\": 0.3}}'. {JSON_HELP}")
     ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="As many of the best as fit into about so many tokens.")
-    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Limit the values to about this many tokens.")] = None,
     min_version: Annotated[
-        int | None, typer.Option(min=1, help="Wait until a memory of this version or a later one is found.")
+        int | None, typer.Option(min=1, help="Wait until a memory is indexed at this version or a later one.")
     ] = None,
     wait_ms: Annotated[
         int | None,
         typer.Option(
             min=0,
             max=RECALL_WAIT_MAXIMUM_MS,
-            help="Wait, at most so long, until all that was written before is indexed.",
+            help="Wait at most this long until all earlier writes are indexed.",
         ),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = False,
     json: Json = False,
 ) -> None:
-    """Find memories by what they mean and by their words, the best first.
+    """Find memories by meaning and by words, the best first.
 
-    Where the answer is not all that it could be, it says so on standard error.
+    If the answer is incomplete, standard error says why.
     """
     settings = Settings.of(ctx, json)
     given = {
@@ -85,12 +83,12 @@ def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
         return
     print_rows([row(item, explain=explain) for item in answer.items])
     if answer.cut is not None:
-        why = "--max-tokens" if answer.cut == "tokens" else "one answer holds no more"
+        why = "--max-tokens" if answer.cut == "tokens" else "the answer reached its size limit"
         sys.stdout.write(f"there is more: {why}\n")
 
 
 def row(item: "Recalled", *, explain: bool) -> dict[str, Any]:
-    """A line of the table: the score first, what it is made of where that is asked for, and what was found."""
+    """Return a line of the table: the score, its parts if requested, and the item."""
     parts = {name: f"{value:.3f}" for name, value in item.scores.model_dump().items()} if explain else {}
     text = " ".join((item.text or text_of(item.value)).split())
     shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

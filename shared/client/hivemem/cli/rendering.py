@@ -1,4 +1,4 @@
-"""How results are shown: tables for people, JSON for programs. Works for every reply, whatever its fields are."""
+"""Shows results: tables for people, JSON for programs. It works for every reply, whatever its fields are."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 def print_json(value: Any, file: TextIO | None = None) -> None:
-    """One document on one line, of standard output unless another file is named."""
+    """Print one document on one line, on standard output unless another file is given."""
     target = sys.stdout if file is None else file
     target.write(orjson.dumps(value, default=_plain).decode() + "\n")
     target.flush()
@@ -40,9 +40,9 @@ def _plain(value: Any) -> Any:
 
 
 def print_model(model: BaseModel, more: str = "") -> None:
-    """A reply: its plain fields as one table, each list of objects as a table of its own.
+    """Show a reply: its plain fields as one table, each list of objects as a table of its own.
 
-    `more` is how the next page of a list is asked for.
+    `more` is the command for the next page of a list.
     """
     console = Console()
     fields = {name: getattr(model, name) for name in type(model).model_fields}
@@ -61,7 +61,7 @@ def print_model(model: BaseModel, more: str = "") -> None:
 
 
 def pairs(fields: Mapping[str, Any]) -> Table:
-    """Names on the left, values on the right; what is not there is left out."""
+    """Show names on the left and values on the right, without missing values."""
     shown = Table(show_header=False, box=None, pad_edge=False)
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
@@ -72,10 +72,10 @@ def pairs(fields: Mapping[str, Any]) -> Table:
 
 
 def print_rows(rows: Sequence[BaseModel | Mapping[str, Any]], title: str | None = None) -> None:
-    """A table, one row an object, with the columns that hold anything.
+    """Show a table with a row for each object and a column for each field with a value.
 
-    Where the window is too narrow, what is the same in all rows is said once below, and so is what had to be left out:
-    digests, times, ids that come with others, and then nested values.
+    In a narrow window, values common to all rows are printed once below. Then columns are left out, and named below:
+    digests, times, secondary ids, and at last nested values.
     """
     console = Console()
     objects = [_fields(row) for row in rows]
@@ -94,7 +94,7 @@ def print_rows(rows: Sequence[BaseModel | Mapping[str, Any]], title: str | None 
     console.print(shown if objects else Text("none" if title is None else f"{title}: none"))
     if same:
         told = ", ".join(f"{name} {text}" for name, text in same.items())
-        console.print(Text(f"in all of them: {told}", style="bright_black"))
+        console.print(Text(f"in all rows: {told}", style="bright_black"))
     if dropped:
         console.print(Text(f"left out: {', '.join(dropped)} (--json shows all)", style="bright_black"))
 
@@ -109,7 +109,7 @@ def _excess(columns: Mapping[str, Sequence[Any]], width: int) -> int:
 
 
 def _same(columns: Mapping[str, Sequence[Any]], width: int) -> dict[str, str]:
-    """What needs no column, where there is too little room: short texts that stand in every row."""
+    """Return the columns that need no room of their own: short texts that are equal in every row."""
     if _excess(columns, width) <= 0:
         return {}
     texts = {name: {text_of(value, short=True) for value in values} for name, values in columns.items()}
@@ -118,7 +118,7 @@ def _same(columns: Mapping[str, Sequence[Any]], width: int) -> dict[str, str]:
 
 
 def _dropped(columns: Mapping[str, Sequence[Any]], width: int) -> list[str]:
-    """What does not fit, the least readable first."""
+    """Return the columns that do not fit, the least readable first."""
 
     def of(kind: Callable[[Any], bool]) -> list[str]:
         return [name for name, values in columns.items() if any(kind(value) for value in values)]
@@ -150,12 +150,12 @@ def _fields(row: BaseModel | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def cell(value: Any, *, short: bool = False) -> Text:
-    """Text as it is, with nothing in it read as markup."""
+    """Return text without interpreting markup in it."""
     return Text(_cut(text_of(value, short=short)))
 
 
 def text_of(value: Any, *, short: bool = False) -> str:
-    """Words for a value; `short` times have no more than seconds, and digests no more than their beginning."""
+    """Return a value as text; `short` cuts times to seconds, and digests to their beginning."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -170,7 +170,7 @@ def text_of(value: Any, *, short: bool = False) -> str:
 
 
 def _difference(difference: Difference) -> str:
-    """Such as `~ /a 1 → 2`, `+ /b [1]`, `- /c "text"`."""
+    """Return a difference as text, such as `~ /a 1 → 2`, `+ /b [1]`, `- /c "text"`."""
     before, after = text_of([difference.before])[1:-1], text_of([difference.after])[1:-1]
     sign, what = {"added": ("+", after), "removed": ("-", before), "changed": ("~", f"{before} → {after}")}[
         difference.change

@@ -1,4 +1,4 @@
-"""One subcommand an operation, made from the registry, but for those that are more than one request."""
+"""Builds a subcommand for each operation from the registry, except for those that send several requests."""
 
 import inspect
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from hivemem.cli.fields import options_of, values_of
 from hivemem.cli.files import COMMANDS as FILE_COMMANDS
-from hivemem.cli.places import OperationCommand
+from hivemem.cli.positional_fields import OperationCommand
 from hivemem.cli.rendering import pairs, print_json, print_model
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command
@@ -21,12 +21,12 @@ from hivemem_contracts.operations import AnyOperation, ServiceContract
 
 MessageId = Annotated[
     str | None,
-    typer.Option(help="The idempotency id: the same write with the same id is carried out once."),
+    typer.Option(help="The idempotency key: the same write with the same key is carried out once."),
 ]
 Durable = Annotated[
-    bool, typer.Option("--durable", help="Leave it with the bus and print the receipt; a worker does it later.")
+    bool, typer.Option("--durable", help="Publish it and print the receipt; a worker carries it out later.")
 ]
-Route = Annotated[str | None, typer.Option(help="With --durable: commands of one route stay in order.")]
+Route = Annotated[str | None, typer.Option(help="With --durable: commands of one route keep their order.")]
 
 
 OWN: dict[str, Callable[..., None]] = {
@@ -34,14 +34,14 @@ OWN: dict[str, Callable[..., None]] = {
     "memory.import": import_command,
     "vectors.sweep": sweep_command,
 }
-"""Operations whose pages make up one whole."""
+"""Operations whose pages form one result."""
 
 MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS}
-"""What a service has beside its operations: several of them make up one step."""
+"""Subcommands that combine several operations of a service."""
 
 
 def service_app(name: str) -> typer.Typer:
-    """The subcommands of a service."""
+    """Return the subcommands of a service."""
     contract = next(service for service in SERVICES if service.name == name)
     app = typer.Typer(
         help=escape(contract.summary), add_completion=False, no_args_is_help=True, rich_markup_mode="rich"
@@ -87,7 +87,7 @@ def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [context, *options_of(operation.request), *options]
     signature = inspect.Signature(parameters)
-    # What Typer reads the options from.
+    # Typer reads the options from the signature.
     setattr(command, "__signature__", signature)  # noqa: B010 - functions declare no such attribute
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
@@ -100,7 +100,7 @@ def _default(name: str) -> bool | None:
 def request(
     settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any], words: str
 ) -> None:
-    """Ask, and show the reply."""
+    """Send the request, and show the reply."""
     message_id = given.get("message_id")
     reply = run(settings, lambda hive: hive.with_options(message_id=message_id).request(operation.full_name, body))
     if settings.json:
@@ -110,7 +110,7 @@ def request(
 
 
 def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
-    """Leave the command with the bus, and show the receipt."""
+    """Publish the command, and show the receipt."""
     receipt = run(
         settings,
         lambda hive: hive.publish(

@@ -1,4 +1,4 @@
-"""What the global options say, and the frame in which every subcommand runs: a client, errors, exit codes."""
+"""The global options, and the frame of every subcommand: a client, errors, exit codes."""
 
 import dataclasses
 import sys
@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _HINTS: Final = {
-    "InvalidRequest": "see --help of the subcommand for what it takes",
+    "InvalidRequest": "see --help of the subcommand for its options",
     "AlreadyExists": "choose another id, or leave it out for a fresh one",
-    "RevisionConflict": "somebody wrote in between: read again, and repeat with the revision that you find",
+    "RevisionConflict": "another write came first: read again, and repeat with the new revision",
     "LeaseHeld": "wait in line for it with `hivemem memory lease … --wait-ms`",
     "Overloaded": "try again in a moment",
-    "Internal": "the worker's log says what happened",
+    "Internal": "see the worker's log for the cause",
 }
 
 
@@ -40,20 +40,20 @@ class Settings:
 
     @classmethod
     def of(cls, ctx: typer.Context, json: bool) -> "Settings":
-        """Those of this run; `--json` may stand before or after the subcommand."""
+        """Return the options of this run; `--json` may come before or after the subcommand."""
         found: Any = ctx.find_object(cls)
         assert isinstance(found, cls), "the root command sets them"
         return dataclasses.replace(found, json=found.json or json)
 
 
 def run(settings: Settings, work: "Callable[[Hive], Awaitable[Result]]") -> Result:
-    """Do the work with a client, and turn an error into a message and an exit code."""
+    """Run the work with a client, and turn an error into a message and an exit code."""
     import asyncio
 
     async def connected() -> Result:
         from hivemem.hive import connect
 
-        # A look at something is not worth a long wait for a server that is not there.
+        # A query is not worth a long wait for a server that is down.
         wait = min(settings.timeout_seconds, 5.0)
         async with connect(
             settings.url,
@@ -71,7 +71,7 @@ def run(settings: Settings, work: "Callable[[Hive], Awaitable[Result]]") -> Resu
 
 
 def fail(settings: Settings, error: HiveError) -> NoReturn:
-    """Show an error and end."""
+    """Show an error and exit."""
     if settings.json:
         from hivemem.cli.rendering import print_json
 

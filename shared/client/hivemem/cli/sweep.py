@@ -1,4 +1,4 @@
-"""`hivemem vectors sweep`: memories and index compared, part by part, with a line that shows how far it is."""
+"""`hivemem vectors sweep`: compares memories and index, part by part, with a progress line."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Swept:
-    """All parts of a sweep together."""
+    """The totals of a sweep."""
 
     checked: int = 0
     missing: int = 0
@@ -32,10 +32,10 @@ class Swept:
 
 def sweep_command(
     ctx: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what is wrong.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the differences.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare memories and index, and repair what differs."""
+    """Compare memories and index, and repair the differences."""
     settings = Settings.of(ctx, json)
 
     async def work(hive: "Hive") -> Swept:
@@ -61,7 +61,7 @@ def told(swept: Swept) -> str:
 
 @contextmanager
 def shown_progress() -> Generator[Callable[[Swept], None], None, None]:
-    """On standard error, where that is a terminal."""
+    """Show the progress on standard error, if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -35,20 +35,20 @@ app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 def tail(
     ctx: typer.Context,
     prefix: Annotated[
-        str | None, typer.Argument(help="Where to look, as it stands on the wire: session, event.S1, state.user.alice.")
+        str | None, typer.Argument(help="The address to follow, as on the wire: session, event.S1, state.user.alice.")
     ] = None,
     since: Annotated[
         str, typer.Option(help="now, start, a time, 10m (or s, h, d) ago, or the cursor of a change.")
     ] = "now",
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many changes.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after this many changes.")] = None,
     skip_gaps: Annotated[
-        bool, typer.Option("--skip-gaps", help="Go on, with a warning, where changes are missing.")
+        bool, typer.Option("--skip-gaps", help="Continue with a warning if changes are missing.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Follow the feed of changes, one line each, over restarts of the server.
 
-    Ctrl-C ends it and says from where to go on.
+    Ctrl-C stops it and prints the cursor to resume from.
     """
     settings = Settings.of(ctx, json)
     start = start_of(since)
@@ -69,12 +69,12 @@ def tail(
         run(settings, follow)
     except KeyboardInterrupt:
         if feeds and feeds[0].cursor:
-            sys.stderr.write(f"go on with --since {feeds[0].cursor}\n")
+            sys.stderr.write(f"resume with --since {feeds[0].cursor}\n")
         raise typer.Exit(130) from None
 
 
 def start_of(since: str) -> str | datetime:
-    """What `changes` takes, from what is written on a command line."""
+    """Return the argument of `changes` from the text of the command line."""
     if match := _AGO.fullmatch(since):
         try:
             return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
@@ -90,15 +90,15 @@ def start_of(since: str) -> str | datetime:
 
 
 def check_cursor(since: str) -> None:
-    """A wrong one is a matter of the command line, so it is told as that."""
+    """Reject a malformed cursor as an error of the command line."""
     try:
         Cursor.parse(since)
     except InvalidRequest as error:
-        raise typer.BadParameter(f"{since!r} is no time and no cursor", param_hint="--since") from error
+        raise typer.BadParameter(f"{since!r} is neither a time nor a cursor", param_hint="--since") from error
 
 
 def show(change: Received, json: bool) -> None:
-    """One line, at once."""
+    """Print one line at once."""
     if json:
         sys.stdout.write(change.model_dump_json() + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`hivemem memory export` and `import`: memories as lines of JSON, with a bar that shows how far it is."""
+"""`hivemem memory export` and `import`: memories as JSON lines, with a progress bar."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -26,12 +26,14 @@ def export_command(
     prefix: Annotated[str, typer.Argument(help="A namespace, or the first segments of namespaces.")],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="The file to write, which appears once it is whole; - is standard output."),
+        typer.Option(
+            "--output", "-o", help="The file to write, which appears when it is complete; - is standard output."
+        ),
     ] = STANDARD,
-    as_of: Annotated[str | None, typer.Option(help="As it was at this moment; now, if left out.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="As of this moment; now if left out.")] = None,
     json: Json = False,
 ) -> None:
-    """Write what lives at and below a prefix as lines of JSON, all as of one moment."""
+    """Write the memories at and below a prefix as JSON lines, all as of one moment."""
     settings = Settings.of(ctx, json)
     moment = moment_of(as_of)
 
@@ -58,18 +60,17 @@ def export_command(
 
 def import_command(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(help="What `export` wrote; - is standard input.")],
+    file: Annotated[str, typer.Argument(help="The file of an export; - is standard input.")],
     existing: Annotated[
-        Literal["update", "keep"], typer.Option(help="What becomes of a memory that is there and says something else.")
+        Literal["update", "keep"], typer.Option(help="How to treat an existing memory with other content.")
     ] = "update",
-    after_line: Annotated[
-        int, typer.Option(min=0, help="Go on after this line of an import that was interrupted.")
-    ] = 0,
+    after_line: Annotated[int, typer.Option(min=0, help="Resume an interrupted import after this line.")] = 0,
     json: Json = False,
 ) -> None:
-    """Put the lines of an export. What says the same already stays as it is, so it may be repeated.
+    """Import the lines of an export.
 
-    A line that is refused is told, and the others go on; the exit code is 1 then.
+    Memories with the same content stay as they are, so an import can be repeated. A refused line is reported, and the
+    others are imported; then the exit code is 1.
     """
     settings = Settings.of(ctx, json)
 
@@ -80,7 +81,7 @@ def import_command(
                 return await hive.import_from(source, existing=existing, after_line=after_line, progress=progress)
         except HiveError as error:
             if error.context.get("through_line"):
-                sys.stderr.write(f"go on with --after-line {error.context['through_line']}\n")
+                sys.stderr.write(f"resume with --after-line {error.context['through_line']}\n")
             raise
 
     try:
@@ -114,7 +115,7 @@ def counted(memories: int) -> str:
 
 @contextmanager
 def shown_progress(what: str) -> "Generator[Callable[[Progress], None] | None, None, None]":
-    """A bar on standard error, where that is a terminal."""
+    """Show a bar on standard error, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -140,7 +141,7 @@ def moment_of(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time", param_hint="--as-of") from error
+        raise typer.BadParameter(f"{text!r} is not a time", param_hint="--as-of") from error
     return moment if moment.tzinfo else moment.astimezone()
 
 

@@ -1,4 +1,4 @@
-"""Which versions are installed."""
+"""`hivemem version`: the installed versions."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def show(ctx: typer.Context, json: Json = False) -> None:
-    """Say which versions are installed."""
+    """Show the installed versions."""
     found: dict[str, str] = {}
     for package in PACKAGES:
         try:

@@ -39,7 +39,7 @@ async def connect(url: str, name: str, *, timeout_seconds: float = 5.0, **option
     read_ahead()
 
     async def disconnected() -> None:
-        if not client.is_closed:  # it is told of a close, too
+        if not client.is_closed:  # a close is reported here, too
             log.warning("disconnected", connection=name)
 
     async def reconnected() -> None:
@@ -93,8 +93,8 @@ async def _give_up(connecting: "asyncio.Task[None]") -> None:
 
 
 def on_reconnect(client: Client, listener: Callable[[], None]) -> Callable[[], None]:
-    """Call `listener` each time when the connection is there again with all its subscriptions, until the result is
-    called. What was published in between never came."""
+    """Call `listener` after each reconnect, when all subscriptions are restored. Messages published in between are
+    lost. Call the result to stop this."""
     listeners = _listeners.setdefault(client, [])
     listeners.append(listener)
     return lambda: listeners.remove(listener)

@@ -35,7 +35,7 @@ class StoredMessage(NamedTuple):
 
 
 def message_of(answer: Mapping[str, Any]) -> StoredMessage:
-    """Return the message in an answer to `STREAM.MSG.GET`, whatever stands in its headers."""
+    """Return the message in an answer to `STREAM.MSG.GET`, even with malformed headers."""
     message = answer["message"]
     headers = parse_headers(base64.b64decode(message.get("hdrs", "")))
     return StoredMessage(

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.streams import BEGUN, CHANGES, CLAIMS, DEAD, FEED_EPOCH, FEED_KEY, INGEST, LIVE_PREFIX, MEMBERS
-from hivemem_runtime.bus.claims import KINDS
-from hivemem_runtime.bus.fleet_key import SUBJECT as KEY_SUBJECT
-from hivemem_runtime.bus.fleet_key import fingerprint, fleet_key
+from hivemem_runtime.bus.feed.claims import KINDS
+from hivemem_runtime.bus.feed.fleet_key import SUBJECT as KEY_SUBJECT
+from hivemem_runtime.bus.feed.fleet_key import fingerprint, fleet_key
 from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask
 
 log = structlog.get_logger("hivemem.bus")
@@ -69,8 +69,8 @@ async def declare(
 ) -> None:
     """Create what is missing and update what differs. Raises `StreamConflict`; safe to run at every start.
 
-    `feed` is the metadata of CHANGES where that has to be created. `known_key` is the key of the fleet, as far as the
-    caller knows it, for a bucket that lost it."""
+    `feed` is the metadata of CHANGES if it has to be created. `known_key` restores the fleet's key in a bucket that
+    lost it."""
     buckets = (_members(settings), _begun(settings), _claims(settings), _feed_key(settings))
     for wanted in (_ingest(settings), _dead(settings), *buckets):
         await _declare(client, wanted)

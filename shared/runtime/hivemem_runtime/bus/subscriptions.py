@@ -23,11 +23,11 @@ Receive = Callable[[Msg], Awaitable[None]]
 async def subscribe(
     client: Client, subject: str, receive: Receive | None = None, *, queue: str = "", unlimited: bool = False
 ) -> Subscription:
-    """`receive` gets one message at a time, in order; without it they are asked for. If `receive` raises, the error is
-    logged and the next message follows. Those who subscribe with the same `queue` share the messages.
+    """Subscribe. `receive` gets one message at a time, in order; without it the caller pulls messages from the result.
+    An error of `receive` is logged, and the next message follows. Subscribers with the same `queue` share the messages.
 
-    Past the library's limits for what waits, messages are dropped; `unlimited` is for where the sender sends no more
-    than it was asked for.
+    Messages past the library's limit for waiting ones are dropped. `unlimited` lifts the limit, for senders that send
+    only what was requested.
     """
     return await client.subscribe(  # pyright: ignore[reportUnknownMemberType]  # an untyped Future among its parameters
         subject,
@@ -36,6 +36,15 @@ async def subscribe(
         pending_msgs_limit=0 if unlimited else DEFAULT_SUB_PENDING_MSGS_LIMIT,
         pending_bytes_limit=0 if unlimited else DEFAULT_SUB_PENDING_BYTES_LIMIT,
     )
+
+
+async def settle(client: Client) -> None:
+    """Return once the server has every subscription of the client. Raises `nats.errors.Error` where it does not answer.
+
+    The client's own `flush` sends its PING ahead of the client's buffer. The buffer is sent by the time of the first
+    PONG, so the second round trip follows it."""
+    await client.flush()
+    await client.flush()
 
 
 def _guarded(receive: Receive) -> Receive:

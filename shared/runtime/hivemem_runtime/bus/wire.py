@@ -1,4 +1,4 @@
-"""Frames of the NATS protocol, for what publishes thousands of messages a second.
+"""Frames of the NATS protocol, for publishing thousands of messages a second.
 
 `Client.publish` checks, copies and wakes the flusher for each message; a batch of frames does it once.
 """

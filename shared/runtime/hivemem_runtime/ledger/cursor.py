@@ -14,7 +14,7 @@ def encode_cursor(*parts: Any) -> str:
 
 
 def _storable(value: Any) -> bool:
-    """JSON's integers go further than those of a store."""
+    """Return whether a store can hold a value: JSON has larger integers than a store."""
     return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 

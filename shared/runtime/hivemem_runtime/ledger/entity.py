@@ -14,11 +14,11 @@ Scalar = str | int | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """One way to find heads: by equality on all of `equals`, in the order of `order`, then of the id; without an
-    `order` in that of the id alone, which compares by its UTF-8 bytes.
+    """One way to find heads: by equality on every field of `equals`, ordered by `order` and then by id. Ids compare by
+    their UTF-8 bytes.
 
-    An index holds only the heads whose every field in `equals`, and in `order`, has a value, and with `only` only those
-    whose field of that name is true. Fields of `covering` stand in the index itself, for `covered`.
+    An index holds a head only if each of these fields has a value and the field named by `only`, if any, is true. The
+    index also contains the fields of `covering`, for `Ledger.covered`.
     """
 
     name: str
@@ -34,9 +34,9 @@ class Index:
 
 
 class Stamp(NamedTuple):
-    """What the ledger itself knows of a record: where it stands, when it was committed, who caused it.
+    """The ledger's own facts about a record: its key and version, when it was committed, and who caused it.
 
-    A tuple, like all that is made once for every write: a frozen dataclass takes seven times as long to make."""
+    Each write makes one, so it is a tuple: a frozen dataclass takes seven times as long to make."""
 
     tenant: str
     entity: str
@@ -65,26 +65,26 @@ class Announcement(NamedTuple):
 
 
 def announces_nothing(record: object, stamp: Stamp) -> tuple[Announcement, ...]:
-    """The `announce` of what nobody outside hears of."""
+    """Announce nothing: the `announce` of entities that are internal to a worker."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entity(Generic[HeadT, RecordT]):
-    """A kind of thing. `HeadT` and `RecordT` are flat frozen dataclasses of plain JSON values.
+    """A kind of thing that a worker keeps. `HeadT` and `RecordT` are flat frozen dataclasses of plain JSON values.
 
-    `evolve(head | None, record, stamp)` is the head after the record: pure, so that any past head can be rebuilt.
-    `announce(record, stamp)` are the changes that the record means: pure, so that any worker can finish another's.
-    `indexed(head)` are the values for the fields of the indexes.
-    `position(record)` is a second numbering, of those records that have one (the events among a session's revisions);
-    it grows along a key. `tags(record)` name the values of `tag_fields` that records with a position are found by.
-    Every `snapshot_every` records the ledger keeps the whole head beside the record; 1 means that each record holds
-    all that its head needs.
-    `schema` numbers the shape of both dataclasses; `upcast(kind, schema, body)` brings an older body up to it, where
-    `kind` is "head" or "record".
-    Without `history` the head alone is kept, and its records leave no trace: for what is replaced often, and whose past
-    is of no use or must not stay. Nothing is announced of such a thing. An entity may give up its history in a later
-    release, but never take it up: what records there are by then is not read any more, and goes when its key is erased.
+    - `evolve(head | None, record, stamp)` returns the head after a record. It is pure, so any past head can be rebuilt.
+    - `announce(record, stamp)` returns the changes for the feed. It is pure, so any worker can finish another's.
+    - `indexed(head)` returns the values of the index fields.
+    - `position(record)` numbers some of the records a second time, such as the events among a session's revisions.
+      Positions grow along a key. `tags(record)` returns the values of `tag_fields`, which find records by position.
+    - `snapshot_every` says how often the ledger stores the whole head beside a record. 1 means that a record alone
+      determines its head.
+    - `schema` numbers the shape of both dataclasses. `upcast(kind, schema, body)` converts an older body; `kind` is
+      "head" or "record".
+    - `history=False` stores the head alone and announces nothing, for values that are replaced often and whose past is
+      useless or must not stay. A later release may drop the history of an entity, but never introduce one: old records
+      are no longer read, and are deleted when their key is erased.
     """
 
     name: str
@@ -126,3 +126,38 @@ class Entity(Generic[HeadT, RecordT]):
 
 
 AnyEntity = Entity[Any, Any]
+
+
+def _newest(head: RecordT | None, record: RecordT, stamp: Stamp) -> RecordT:
+    return record
+
+
+def _indexes_nothing(head: object) -> Mapping[str, Scalar]:
+    return {}
+
+
+def record_entity(
+    name: str,
+    record: type[RecordT],
+    *,
+    indexed: Callable[[RecordT], Mapping[str, Scalar]] = _indexes_nothing,
+    indexes: tuple[Index, ...] = (),
+    announce: Callable[[RecordT, Stamp], tuple[Announcement, ...]] = announces_nothing,
+    history: bool = True,
+    schema: int = 1,
+    upcast: Callable[[str, int, dict[str, Any]], dict[str, Any]] | None = None,
+) -> Entity[RecordT, RecordT]:
+    """Return an entity whose head is its newest record."""
+    return Entity(
+        name=name,
+        head=record,
+        record=record,
+        evolve=_newest,
+        announce=announce,
+        indexed=indexed,
+        indexes=indexes,
+        snapshot_every=1,
+        schema=schema,
+        upcast=upcast,
+        history=history,
+    )

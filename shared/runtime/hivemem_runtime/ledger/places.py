@@ -1,7 +1,7 @@
-"""The place of a key of a namespace: an id for the ledger, made so that what is below a prefix stands together.
+"""Places: ids for namespaces and keys, ordered so that everything below a prefix is one range.
 
-Namespaces and keys hold no control characters. With one between the segments and a smaller one before the key, the ids
-of a namespace come first, those below it next, and `user:alicex` after all of `user:alice`: a prefix is one range.
+Namespaces and keys contain no control characters. One separates the segments, and a smaller one precedes the key, so
+the ids sort as: the namespace itself, the namespaces below it, then its neighbours (`user:alicex` after `user:alice`).
 """
 
 from functools import lru_cache
@@ -45,7 +45,7 @@ def moved(place: str, prefix: str, into: str) -> str:
 
 
 def namespaces_above(namespace: str) -> list[str]:
-    """Itself and those that it is below, the widest first."""
+    """Return the namespace and its ancestors, the widest first."""
     segments = namespace.split(":")
     return [":".join(segments[:count]) for count in range(2, len(segments) + 1)]
 

@@ -7,9 +7,10 @@ decision appends, its request ids and what has to be announced are durable toget
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.feed_mark import FeedMark
 
 ValueT = TypeVar("ValueT")
 
@@ -21,6 +22,11 @@ class Head(NamedTuple, Generic[HeadT]):
     version: int
     at: int
     value: HeadT | None
+
+
+def value_of(head: Head[HeadT] | None) -> HeadT | None:
+    """Return what a key holds now; None for a key that was never written, or that was erased."""
+    return None if head is None else head.value
 
 
 class Record(NamedTuple, Generic[RecordT]):
@@ -49,8 +55,26 @@ Decision = Sequence[Append[Any, Any]]
 """What to append, several records of one key in their order; the first one is the outcome that the caller hears of.
 Empty: nothing."""
 
-Decide = Callable[[Heads, int], Decision]
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision with an answer to whoever made the write: `Outcome.answer`."""
+
+    appends: Decision
+    answer: Any
+
+
+def appends_and_answer(decided: Decision | Decided) -> tuple[Decision, Any]:
+    """Return what to append and the answer, if there is one; for adapters."""
+    return (decided.appends, decided.answer) if isinstance(decided, Decided) else (decided, None)
+
+
+Decide = Callable[[Heads, int], Decision | Decided]
 """`decide(heads, now)`: reads only `heads`, awaits nothing, may run more than once; raises a `HiveError` to refuse."""
+
+
+Reads = Sequence[tuple[AnyEntity, str]]
+"""Keys that a decision will ask for."""
 
 
 class RequestId(NamedTuple):
@@ -90,9 +114,28 @@ class Write:
     once: str | None = None
     cause: str | None = None
     traceparent: str | None = None
-    reads: Sequence[tuple[AnyEntity, str]] = ()
+    reads: Reads = ()
     answered_by: str | None = None
     part_of: RequestId | None = None
+
+
+SYSTEM: Final = "hivemem"
+"""The actor of writes that no agent asked for."""
+
+
+def system_write(
+    tenant: str,
+    entity: AnyEntity,
+    id: str,
+    decide: Decide,
+    reads: Reads = (),
+    *,
+    actor: str = SYSTEM,
+    once: str | None = None,
+    cause: str | None = None,
+) -> Write:
+    """Return a write that no call asked for. `actor` and `cause` name who brought it about, where anybody did."""
+    return Write(tenant, actor, entity, id, decide, once=once, cause=cause, reads=reads)
 
 
 class Committed(NamedTuple):
@@ -111,12 +154,15 @@ class Outcome(NamedTuple):
     """What became of a write: its first record. `record` is None if the decision appended nothing.
 
     `head` is the head right after that record, or None for a duplicate, which answers the stamp and the record of the
-    first time; where that record is of an entity without history, the stamp alone."""
+    first time; where that record is of an entity without history, the stamp alone.
+
+    `answer` is that of a `Decided`; None for a duplicate."""
 
     stamp: Stamp | None
     record: Any
     head: Any
     duplicate: bool = False
+    answer: Any = None
 
 
 class Covered(NamedTuple):
@@ -146,41 +192,6 @@ class Due:
     actor: str = ""
     cause: str | None = None
     """Who erased the key and why; empty for a key that is not erased."""
-
-
-class FeedMark(NamedTuple):
-    """The last place of the feed that the announced marks of this ledger rely on.
-
-    `stream` is the creation time of the stream, `epoch` its epoch, `message` the id of the message at `sequence`.
-    Records from before `begins` had left the feed by age or size when the ledger was last announced again. `ledger` is
-    a random name of the ledger: several ledgers may announce on one feed. `oldest` is the first sequence that the
-    stream held when it was last found whole; 0 where that is not known."""
-
-    stream: str
-    epoch: str
-    sequence: int
-    message: str
-    begins: int = 0
-    ledger: str = ""
-    oldest: int = 0
-
-    @property
-    def epoch_number(self) -> int:
-        return epoch_number(self.epoch)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a ledger that makes its keys due again has not come to the end of them."""
-        return self.sequence < 0
-
-    def replaces(self, other: "FeedMark | None") -> bool:
-        """Whether it is the newer one of two: a later epoch goes first, then the place within it."""
-        return other is None or (self.epoch_number, self.sequence) > (other.epoch_number, other.sequence)
-
-
-def epoch_number(epoch: str) -> int:
-    """Return the count at the beginning of an epoch such as `3-9f2c`; a stream that never had one is at 0."""
-    return int(epoch.partition("-")[0] or 0)
 
 
 QueryKind = Literal["find", "covered", "count"]
@@ -251,7 +262,7 @@ class Ledger(Protocol):
         ...
 
     async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
-        """The last version committed at or before a moment; 0 if there is none."""
+        """Return the last version committed at or before a moment, or 0."""
         ...
 
     async def find(

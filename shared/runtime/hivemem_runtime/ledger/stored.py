@@ -55,7 +55,8 @@ def store(entity: Entity[HeadT, RecordT], stamp: Stamp, record: RecordT, head: H
 
 
 def pack(records: Sequence[StoredRecord]) -> bytes:
-    """Records, oldest first, as one compressed chunk: those that are packed already are packed better together."""
+    """Return records, oldest first, as one compressed chunk. Packed bodies are unpacked first: together they compress
+    better."""
     rows = [
         (
             record.version,

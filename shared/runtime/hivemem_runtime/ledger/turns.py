@@ -82,7 +82,7 @@ class TurnQueue(Generic[JobT]):
         return next((place for place, run in enumerate(self._runs) if run.is_border), len(self._runs))
 
     def put_back(self, jobs: Sequence[JobT]) -> None:
-        """Jobs that were taken and not worked on: they go first among those of their kind, in their order."""
+        """Put back jobs that were taken and not worked on, ahead of other jobs of their kind, in their order."""
         if not jobs:
             return
         kind, border = self._kind(jobs[0]), self._first_border()

@@ -1,4 +1,4 @@
-"""Blobs in a folder of the local file system, with links for people to find them by."""
+"""The blob store in a folder of the local file system, with hard links that people can browse."""
 
 from hivemem_artifacts.adapters.filesystem.store import FilesystemBlobs
 

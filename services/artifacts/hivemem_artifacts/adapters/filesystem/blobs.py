@@ -1,4 +1,4 @@
-"""Blobs as files under their names; each call blocks, for a thread of its own."""
+"""Blobs as files. All functions block, so call them in a thread."""
 
 from collections.abc import Generator
 from contextlib import suppress
@@ -32,7 +32,7 @@ def stat_blob(layout: Layout, tenant: str, blob: str) -> StoredBlob | None:
 
 
 def delete_blob(layout: Layout, tenant: str, blob: str) -> None:
-    """Not durable at once: a blob that a loss of power brings back is one that nobody knows, and is found as such."""
+    """Delete a blob, without a sync. If a power loss brings it back, garbage collection finds it as unreferenced."""
     with translated():
         try:
             with layout.shard(tenant, checked_blob(blob)) as shard:
@@ -44,7 +44,7 @@ def delete_blob(layout: Layout, tenant: str, blob: str) -> None:
 def stored_blobs(layout: Layout) -> Generator[StoredBlob, None, None]:
     with translated(), layout.tenants() as tenants:
         for token in tenants.folder_names():
-            with suppress(InvalidRequest), tenants.folder(token) as shards:  # else not a tenant's folder
+            with suppress(InvalidRequest), tenants.folder(token) as shards:  # otherwise it is not a tenant's folder
                 yield from _stored_of(shards, decode_token(token))
 
 

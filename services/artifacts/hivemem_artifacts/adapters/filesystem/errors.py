@@ -1,4 +1,4 @@
-"""What the file system's errors mean to the port, in one place."""
+"""The translation of file system errors into errors of the port."""
 
 import errno
 from collections.abc import Generator
@@ -9,7 +9,7 @@ from hivemem_contracts.errors import Unavailable
 
 RETRY_AFTER_MS: Final = 1_000
 FULL_RETRY_AFTER_MS: Final = 10_000
-"""A full disk seldom has room a second later."""
+"""The retry delay for a full disk, which rarely has room a second later."""
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ODD: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO)
@@ -21,7 +21,7 @@ def unavailable(detail: str) -> Unavailable:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Turn what the file system raises inside into the port's errors. Paths of the machine stay out of the text."""
+    """Translate errors of the file system into errors of the port, without local paths in the text."""
     try:
         yield
     except OSError as error:
@@ -34,5 +34,5 @@ def _meaning(error: OSError) -> Unavailable:
             f"the disk of the artifacts is full: {error.strerror}", retry_after_ms=FULL_RETRY_AFTER_MS, disk_full=True
         )
     if error.errno in _ODD:
-        return unavailable("something that is no plain file or folder stands in the folder of the artifacts")
-    return unavailable(f"the folder of the artifacts cannot be used: {error.strerror}")
+        return unavailable("the artifacts folder contains an entry that is not a plain file or folder")
+    return unavailable(f"the artifacts folder cannot be used: {error.strerror}")

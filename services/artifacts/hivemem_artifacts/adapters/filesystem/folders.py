@@ -1,4 +1,5 @@
-"""Folders that cannot be left: every name is opened within an open folder, and no link is followed."""
+"""Folders as open descriptors. Every name is opened inside an open folder and no link is followed, so no name leads
+outside."""
 
 import errno
 import fcntl
@@ -15,27 +16,27 @@ FILE_MODE: Final = 0o600
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PLAIN: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""Opening a pipe that somebody put there would otherwise wait for its other end."""
+"""`O_NONBLOCK` because opening a named pipe would otherwise wait for its other end."""
 
 
 class Folder:
-    """An open folder. Names are single components; a context manager closes it."""
+    """An open folder, usable as a context manager. Names are single path components."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     @classmethod
     def root(cls, path: Path, *, make: bool = False) -> Self:
-        """The folder itself may be a link: whoever set the service up chose it."""
+        """Open the root folder, which the operator may have made a link."""
         if make:
-            # Those above it are nobody else's either, which `mkdir` would not see to.
+            # Parents get the same mode, which `mkdir(parents=True)` would not set.
             for folder in (*reversed(path.parents), path):
                 with suppress(FileExistsError):
                     folder.mkdir(FOLDER_MODE)
         return cls(os.open(path, _FOLDER))
 
     def folder(self, name: str, *, make: bool = False) -> "Folder":
-        """A folder in this one. A new one is durable under its name."""
+        """Open a folder inside this one. A new folder is durable when this returns."""
         try:
             return Folder(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor))
         except FileNotFoundError:
@@ -47,7 +48,7 @@ class Folder:
         return Folder(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor))
 
     def within(self, *names: str, make: bool = False) -> "Folder":
-        """A folder some levels below."""
+        """Open a folder several levels below this one."""
         below = self.folder(names[0], make=make)
         for name in names[1:]:
             with below as above:
@@ -55,12 +56,12 @@ class Folder:
         return below
 
     def create(self, name: str) -> int:
-        """A new file, open for reading and writing."""
+        """Create a new file, open for reading and writing."""
         flags = _PLAIN | os.O_RDWR | os.O_CREAT | os.O_EXCL
         return os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """An existing plain file; anything else is as if it were a link."""
+        """Open an existing plain file. Anything else raises the same error as a link."""
         descriptor = os.open(name, _PLAIN | flags, dir_fd=self.descriptor)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -68,7 +69,7 @@ class Folder:
         return descriptor
 
     def status(self, name: str) -> os.stat_result | None:
-        """Of what stands under the name itself, a link for instance."""
+        """Return the status of the name itself, without following a link."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -85,15 +86,15 @@ class Folder:
             yield from entries
 
     def link(self, name: str, target: "Folder", new_name: str) -> None:
-        """A second name for a file; `FileExistsError` where there is one."""
+        """Add a second name for a file. Raises `FileExistsError` if the new name exists."""
         os.link(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor, follow_symlinks=False)
 
     def rename(self, name: str, target: "Folder", new_name: str) -> None:
-        """Replaces what has the new name."""
+        """Rename a file, replacing the file with the new name."""
         os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
 
     def remove(self, name: str) -> None:
-        """Take a file or an empty folder away; nothing being there is fine."""
+        """Remove a file or an empty folder, if it exists."""
         try:
             os.unlink(name, dir_fd=self.descriptor)
         except FileNotFoundError:
@@ -102,11 +103,11 @@ class Folder:
             os.rmdir(name, dir_fd=self.descriptor)
 
     def sync(self) -> None:
-        """Make the names durable."""
+        """Make the names in this folder durable."""
         os.fsync(self.descriptor)
 
     def lock(self) -> bool:
-        """Take this folder for the holder of the descriptor alone; False where somebody else has it."""
+        """Lock this folder for the holder of the descriptor. Returns False if another descriptor holds the lock."""
         return locked(self.descriptor)
 
     def close(self) -> None:
@@ -122,7 +123,8 @@ class Folder:
 
 
 def locked(descriptor: int) -> bool:
-    """Locks go with the descriptor, however its process ends."""
+    """Lock a descriptor without waiting, and return whether that worked. The lock ends with the descriptor, even if
+    the process is killed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -138,13 +140,13 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 
 def begin_writing(descriptor: int) -> None:
-    """Let the disk begin with what was written, so that a later `fsync` waits less; it matters in no other way."""
-    if hasattr(os, "posix_fadvise"):  # what is not needed in memory any more is written out at once
+    """Ask the kernel to start writing to disk, so that a later `fsync` waits less. This only affects speed."""
+    if hasattr(os, "posix_fadvise"):  # pages that are dropped from the cache are written out at once
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_all(descriptor: int, length: int, offset: int) -> bytes:
-    """Fewer than `length` only at the end of the file."""
+    """Read a range of a file. The result is shorter than `length` only at the end of the file."""
     data = os.pread(descriptor, length, offset)
     while data and len(data) < length:
         more = os.pread(descriptor, length - len(data), offset + len(data))

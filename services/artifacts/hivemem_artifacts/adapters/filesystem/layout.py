@@ -1,4 +1,4 @@
-"""Where things stand below the root: `blobs/<tenant>/<ab>/<blob>`, `staging/<upload id>/` and the people's view."""
+"""The folders below the root: `blobs/<tenant>/<ab>/<blob>`, `staging/<upload id>/`, and the views for people."""
 
 import os
 import secrets
@@ -16,13 +16,13 @@ _STAGING: Final = "staging"
 _VIEWS: Final = "artifacts"
 _TENANTS: Final = "tenants"
 _LONE_TENANT: Final = "default"
-"""On a laptop there is no other: people find its sessions without a folder for it between."""
+"""The tenant of a laptop installation. Its sessions have no tenant folder above them."""
 
 _SHARD_DIGITS: Final = 2
 
 
 class Layout:
-    """Finds the folders of one root."""
+    """Opens the folders of one root."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -39,19 +39,19 @@ class Layout:
 
     @contextmanager
     def upload(self, upload_id: str, *, make: bool = False) -> Generator[Folder]:
-        """The folder of what is staged of an upload."""
+        """Open the staging folder of an upload."""
         with self.staging() as staging, staging.folder(checked_upload_id(upload_id), make=make) as upload:
             yield upload
 
     @contextmanager
     def tenants(self) -> Generator[Folder]:
-        """The folder that holds a folder of blobs for each tenant."""
+        """Open the folder that holds a blob folder for each tenant."""
         with Folder.root(self._root) as root, root.folder(_BLOBS) as blobs:
             yield blobs
 
     @contextmanager
     def shard(self, tenant: str, blob: str, *, make: bool = False) -> Generator[Folder]:
-        """The folder where a blob stands."""
+        """Open the folder of a blob."""
         with self.tenants() as blobs:
             names = (tenant_name(tenant), shard_name(blob))
             with blobs.within(*names, make=make) as shard:
@@ -59,7 +59,7 @@ class Layout:
 
     @contextmanager
     def sessions(self, tenant: str, *, make: bool = False) -> Generator[Folder]:
-        """The folder that holds a folder for people for each session of a tenant."""
+        """Open the folder that holds a view folder for each session of a tenant."""
         names = (_VIEWS,) if tenant == _LONE_TENANT else (_TENANTS, tenant_name(tenant), _VIEWS)
         with Folder.root(self._root) as root, root.within(*names, make=make) as sessions:
             yield sessions
@@ -70,9 +70,9 @@ def shard_name(blob: str) -> str:
 
 
 def place(source: Folder, name: str, shard: Folder, blob: str, size: int) -> None:
-    """Give a file, which is durable, its second name as a blob, durable when this returns."""
+    """Link a durable file under its blob name. The name is durable when this returns."""
     if not _linked(source, name, shard, blob) and not is_blob(shard, blob, size):
-        # Its bytes are not what its name says: they were changed by hand. Or it was deleted just now.
+        # The existing file differs from its name because somebody edited it, or it was deleted just now.
         source.link(name, source, draft := fresh_name("put"))
         source.rename(draft, shard, blob)
     shard.sync()
@@ -87,7 +87,7 @@ def _linked(source: Folder, name: str, shard: Folder, blob: str) -> bool:
 
 
 def is_blob(shard: Folder, blob: str, size: int) -> bool:
-    """Whether the blob stands there; its time becomes now, so that nobody takes it for long forgotten."""
+    """Return whether the blob exists. Its modification time is renewed, so that garbage collection treats it as new."""
     status = shard.status(blob)
     if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != size:
         return False
@@ -99,5 +99,5 @@ def is_blob(shard: Folder, blob: str, size: int) -> bool:
 
 
 def fresh_name(kind: str) -> str:
-    """One that nothing has; the kind is for people who wonder what was left behind."""
+    """Return an unused name. `kind` tells people which step left the file behind."""
     return f"{kind}-{secrets.token_hex(8)}"

@@ -1,4 +1,4 @@
-"""An upload on its way to become a blob: a file that grows, and is linked to the blobs once it is whole."""
+"""The staging of an upload as a growing file, which is linked as a blob at the end."""
 
 import os
 from collections.abc import Generator
@@ -8,19 +8,19 @@ from typing import Final
 from hivemem_artifacts.adapters.filesystem.errors import translated, unavailable
 from hivemem_artifacts.adapters.filesystem.folders import Folder, write_all
 from hivemem_artifacts.adapters.filesystem.layout import Layout, place
-from hivemem_artifacts.adapters.filesystem.takeover import Held, Staged
+from hivemem_artifacts.adapters.filesystem.takeover import HeldFile, StagedFile
 from hivemem_artifacts.adapters.names import checked_blob
 from hivemem_artifacts.adapters.threads import Threads
 from hivemem_contracts.errors import HiveError, InvalidRequest, Unavailable
 
 SYNC_BYTES: Final = 16 * 1024 * 1024
-"""Not more than this, and one append, is lost to a kill."""
+"""The maximum number of bytes, beside one append, that a kill loses."""
 
 
 class FileStaging:
-    """Each call runs in a thread; they do not run side by side."""
+    """One upload's staging file. Each call runs in a thread; calls must not overlap."""
 
-    def __init__(self, layout: Layout, threads: Threads, upload_id: str, held: Held) -> None:
+    def __init__(self, layout: Layout, threads: Threads, upload_id: str, held: HeldFile) -> None:
         self._layout = layout
         self._threads = threads
         self._upload_id = upload_id
@@ -61,14 +61,14 @@ class FileStaging:
 
     def _append(self, data: bytes) -> None:
         if self._sealed:
-            raise InvalidRequest("chunk: the upload is being committed, and takes no more bytes", field="chunk")
+            raise InvalidRequest("chunk: the upload is being committed and accepts no more bytes", field="chunk")
         if self._size - self._staged.durable >= SYNC_BYTES:
             self._flush()
         with self._held():
             try:
                 write_all(self._descriptor, data, self._size)
             except OSError:
-                os.ftruncate(self._descriptor, self._size)  # a part of it would only keep a full disk full
+                os.ftruncate(self._descriptor, self._size)  # a partial append would only fill a full disk further
                 raise
         self._hash.update(data)
         self._size += len(data)
@@ -77,8 +77,8 @@ class FileStaging:
         with self._held() as folder:
             if self._size > self._staged.durable:
                 self._sync()
-                marked = Staged(self._staged.name, self._size)
-                # Should the new name be lost to a loss of power, the old one says less than is there.
+                marked = StagedFile(self._staged.name, self._size)
+                # If a power loss undoes the rename, the old name states fewer durable bytes than there are.
                 folder.rename(self._staged.file, folder, marked.file)
                 self._staged = marked
 
@@ -86,10 +86,10 @@ class FileStaging:
         self._sealed = True
         self._flush()
         with self._held() as folder:
-            if os.fstat(self._descriptor).st_size != self._size:  # a failed append could not be taken back
+            if os.fstat(self._descriptor).st_size != self._size:  # an earlier failed append could not be truncated
                 os.ftruncate(self._descriptor, self._size)
                 self._sync()
-            # The collector spares what is new, and what was written of a long upload may be old.
+            # Garbage collection spares new files, and the first bytes of a long upload may be old.
             os.utime(self._descriptor)
             with self._layout.shard(tenant, blob, make=True) as shard:
                 place(folder, self._staged.file, shard, blob, self._size)
@@ -107,15 +107,16 @@ class FileStaging:
         try:
             os.fsync(self._descriptor)
         except OSError:
-            # The kernel may have dropped what it could not write, and would call the next fsync a success.
+            # The kernel may have dropped the unwritten pages, and would report success for the next fsync.
             self._usable = False
             raise
 
     @contextmanager
     def _held(self) -> Generator[Folder]:
-        """The upload's folder, while the file in it is this one; a name that is gone was taken over or discarded."""
+        """Open the upload's folder if its file is still this one. A missing name means that the upload was taken
+        over or discarded."""
         if not self._usable:
-            raise unavailable(f"the upload {self._upload_id} is not open here any more: resume it")
+            raise unavailable(f"upload {self._upload_id} is no longer open on this worker: resume it")
         with translated():
             try:
                 with self._layout.upload(self._upload_id) as folder:
@@ -127,4 +128,4 @@ class FileStaging:
 
     def _taken_over(self) -> Unavailable:
         self._usable = False
-        return unavailable(f"the upload {self._upload_id} goes on elsewhere, or was discarded: resume it")
+        return unavailable(f"upload {self._upload_id} was taken over by another worker, or discarded: resume it")

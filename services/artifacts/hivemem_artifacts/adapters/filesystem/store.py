@@ -1,4 +1,4 @@
-"""The blob store in a folder of the local file system."""
+"""The blob store on the local file system."""
 
 import asyncio
 import sys
@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 from hivemem_artifacts.adapters.filesystem.blobs import delete_blob, read_blob, stat_blob, stored_blobs
 from hivemem_artifacts.adapters.filesystem.errors import unavailable
-from hivemem_artifacts.adapters.filesystem.groups import SmallBlob
 from hivemem_artifacts.adapters.filesystem.layout import Layout
-from hivemem_artifacts.adapters.filesystem.puts import Puts
+from hivemem_artifacts.adapters.filesystem.put_groups import SmallBlob
+from hivemem_artifacts.adapters.filesystem.put_queue import PutQueue
 from hivemem_artifacts.adapters.filesystem.staging import FileStaging
-from hivemem_artifacts.adapters.filesystem.stagings import discard_staging, probe, stored_stagings
+from hivemem_artifacts.adapters.filesystem.staging_list import discard_staging, probe, stored_stagings
 from hivemem_artifacts.adapters.filesystem.takeover import take_over
 from hivemem_artifacts.adapters.filesystem.views import try_to_open, try_to_remove
 from hivemem_artifacts.adapters.threads import Threads
@@ -21,16 +21,16 @@ from hivemem_contracts.errors import InvalidRequest
 
 CALLS_AT_ONCE: Final = 8
 VIEW_SECONDS: Final = 10.0
-"""How long a view is waited for that somebody else holds."""
+"""How long to wait for a view that another task or process holds."""
 
 _POLL_SECONDS: Final = 0.02
-_NO_URLS: Final = "presigned: these artifacts are files, which have no URLs of their own; send and get the bytes here"
+_NO_URLS: Final = "presigned: artifacts on a file system have no URLs; send and read the bytes through the service"
 
 ResultT = TypeVar("ResultT")
 
 
 class FilesystemBlobs:
-    """Needs a local file system with hard links. `root` is made where it is missing."""
+    """A blob store below `root`, which is created if missing. The file system must support hard links."""
 
     presigned = Capability(False, _NO_URLS)
     shows_files = Capability(True)
@@ -38,7 +38,7 @@ class FilesystemBlobs:
 
     def __init__(self, root: Path) -> None:
         self._layout = Layout(root)
-        self._puts = Puts(self._layout)
+        self._puts = PutQueue(self._layout)
         self._calls = Threads("blobs", CALLS_AT_ONCE)
 
     async def check(self) -> None:
@@ -91,10 +91,10 @@ class FilesystemBlobs:
 
 
 async def _once_free(attempt: Callable[[], Awaitable[ResultT | None]]) -> ResultT:
-    """What the attempt gives, as soon as nobody else holds what it needs. Nothing tells when a lock comes free."""
+    """Repeat an attempt until it succeeds, by polling, because a released lock sends no signal."""
     deadline = asyncio.get_running_loop().time() + VIEW_SECONDS
     while (result := await attempt()) is None:
         if asyncio.get_running_loop().time() > deadline:
-            raise unavailable("somebody else is at the folder of the session")
+            raise unavailable("another task or process holds the view of the session")
         await asyncio.sleep(_POLL_SECONDS)
     return result

@@ -1,9 +1,8 @@
-"""Taking over what is staged of an upload, so that nobody else can change it.
+"""Takeover of a staged upload, which excludes all earlier holders.
 
-The name of a staged file says how many of its bytes are durable. The bytes past those may be zeros after a loss of
-power, so they are not trusted. A file is held by a lock. Who takes over first gives the file another name, so that
-an earlier holder can mark nothing more as durable, and copies it where that one still lives, so that no late write of
-it is seen.
+A staged file's name states how many of its bytes are durable. Bytes past them may be zeros after a power loss and are
+not trusted. Each file has a lock. A takeover first renames the file, so that the earlier holder cannot mark more bytes
+as durable. If the earlier holder is still alive, the file is copied, so that its late writes stay invisible.
 """
 
 import os
@@ -18,11 +17,11 @@ from hivemem_artifacts.adapters.filesystem.layout import Layout, fresh_name
 _READ_BYTES: Final = 1024 * 1024
 _ATTEMPTS: Final = 10
 _NO_FILE: Final = -1
-_TOO_FAST: Final = "the upload goes on elsewhere, too fast to be taken over"
+_TOO_FAST: Final = "the upload is too active on another worker to be taken over"
 
 
-class Staged(NamedTuple):
-    """A file of an upload."""
+class StagedFile(NamedTuple):
+    """A staged file of an upload."""
 
     name: str
     durable: int
@@ -32,27 +31,27 @@ class Staged(NamedTuple):
         return f"{self.name}.{self.durable}"
 
 
-class Held(NamedTuple):
-    """A file that nobody else can change, open, with the hash of its durable bytes."""
+class HeldFile(NamedTuple):
+    """An open file that only this holder can change, with the hash of its durable bytes."""
 
     descriptor: int
-    staged: Staged
+    staged: StagedFile
     hash: Digest
 
 
-def take_over(layout: Layout, upload_id: str) -> Held:
-    """Blocks for as long as it takes to read, or to copy, what is staged."""
+def take_over(layout: Layout, upload_id: str) -> HeldFile:
+    """Take over a staged upload. This blocks while the staged bytes are read or copied."""
     with translated(), layout.upload(upload_id, make=True) as folder:
         if not folder.lock():
-            raise unavailable(f"the upload {upload_id} is being taken over by somebody else")
+            raise unavailable(f"another worker is taking over upload {upload_id}")
         for _ in range(_ATTEMPTS):
-            # A live holder may give its file a new name between a look and the next.
+            # A living holder may rename its file between two looks at the folder.
             with suppress(FileNotFoundError):
                 return _held_alone(folder)
     raise unavailable(_TOO_FAST)
 
 
-def _held_alone(folder: Folder) -> Held:
+def _held_alone(folder: Folder) -> HeldFile:
     best = max(_staged(folder), key=lambda staged: staged.durable, default=None)
     held = _begun(folder) if best is None else _held(folder, best)
     with ExitStack() as unless_cleared:
@@ -67,28 +66,28 @@ def _held_alone(folder: Folder) -> Held:
         raise unavailable(_TOO_FAST)
 
 
-def _held(folder: Folder, best: Staged) -> Held:
-    best, found = Staged(fresh_name("file"), best.durable), best
+def _held(folder: Folder, best: StagedFile) -> HeldFile:
+    best, found = StagedFile(fresh_name("file"), best.durable), best
     folder.rename(found.file, folder, best.file)
     source = folder.open(best.file, os.O_RDWR)
     with ExitStack() as unless_held:
         unless_held.callback(os.close, source)
-        # With a second name it is a blob already, whose bytes must stay as they are.
+        # A file with a second name is a blob already, so its bytes must not change.
         if not locked(source) or os.fstat(source).st_nlink > 1:
             return _copied(folder, source, best.durable)
         os.ftruncate(source, best.durable)
-        held = Held(source, best, _read(source, best.durable))
+        held = HeldFile(source, best, _read(source, best.durable))
         unless_held.pop_all()
     return held
 
 
-def _begun(folder: Folder) -> Held:
+def _begun(folder: Folder) -> HeldFile:
     return _copied(folder, _NO_FILE, 0)
 
 
-def _copied(folder: Folder, source: int, durable: int) -> Held:
-    """A file of our own with the first bytes of another one."""
-    staged = Staged(fresh_name("file"), 0)
+def _copied(folder: Folder, source: int, durable: int) -> HeldFile:
+    """Copy the first bytes of another file into a new one."""
+    staged = StagedFile(fresh_name("file"), 0)
     descriptor = folder.create(staged.file)
     with ExitStack() as unless_held:
         unless_held.callback(folder.remove, staged.file)
@@ -97,16 +96,16 @@ def _copied(folder: Folder, source: int, durable: int) -> Held:
         digest = _read(source, durable, into=descriptor)
         if durable:
             os.fsync(descriptor)
-            marked = Staged(staged.name, durable)
+            marked = StagedFile(staged.name, durable)
             folder.rename(staged.file, folder, marked.file)
             staged = marked
         folder.sync()
         unless_held.pop_all()
-    return Held(descriptor, staged, digest)
+    return HeldFile(descriptor, staged, digest)
 
 
 def _read(source: int, length: int, *, into: int | None = None) -> Digest:
-    """The hash of the first bytes of a file, which are also copied where that is wanted."""
+    """Hash the first bytes of a file, and copy them if `into` is given."""
     digest = sha256()
     for offset in range(0, length, _READ_BYTES):
         data = read_all(source, min(_READ_BYTES, length - offset), offset)
@@ -116,13 +115,13 @@ def _read(source: int, length: int, *, into: int | None = None) -> Digest:
     return digest
 
 
-def _staged(folder: Folder) -> list[Staged]:
-    """What can be gone on with. A file that was cut short by hand cannot."""
-    found: list[Staged] = []
+def _staged(folder: Folder) -> list[StagedFile]:
+    """Return the staged files that are complete. A file truncated by hand is not."""
+    found: list[StagedFile] = []
     for entry in folder.entries():
         name, _, durable = entry.name.partition(".")
         if not (durable.isdecimal() and entry.is_file(follow_symlinks=False)):
             continue
         if entry.stat(follow_symlinks=False).st_size >= int(durable):
-            found.append(Staged(name, int(durable)))
+            found.append(StagedFile(name, int(durable)))
     return found

@@ -1,4 +1,4 @@
-"""Blobs as objects in a bucket of MinIO, or of any store that speaks S3."""
+"""The blob store in a bucket of MinIO or another S3-compatible store."""
 
 from hivemem_artifacts.adapters.objects.store import ObjectBlobs
 

@@ -1,4 +1,4 @@
-"""The few calls of S3 that are needed, each of which blocks, in the words and with the errors of the port."""
+"""The S3 calls that the blob store needs, with the errors of the port. All calls block."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -13,20 +13,20 @@ from minio.error import S3Error
 from urllib3 import PoolManager, Retry, Timeout
 
 from hivemem_artifacts.adapters.objects.errors import translated, unavailable
-from hivemem_artifacts.adapters.objects.joining import Joining
-from hivemem_artifacts.adapters.objects.requests import Requests, checksum
+from hivemem_artifacts.adapters.objects.multipart import MultipartUpload
+from hivemem_artifacts.adapters.objects.signed_requests import SignedRequests, checksum
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
 
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 30.0
-"""How long the store may be silent."""
+"""How long the store may be silent before a call fails."""
 
 _MADE: Final = ("BucketAlreadyExists", "BucketAlreadyOwnedByYou")
 
 
 class StoredObject(NamedTuple):
-    """`etag` names these very bytes under the key."""
+    """An object in the bucket. Its `etag` identifies the bytes."""
 
     key: str
     size: int
@@ -35,7 +35,7 @@ class StoredObject(NamedTuple):
 
 
 class Access(NamedTuple):
-    """Where the store is, for the worker and for its clients, which may know it by another address."""
+    """The address of the store, for the worker and for clients, and its credentials."""
 
     url: str
     public_url: str
@@ -44,12 +44,12 @@ class Access(NamedTuple):
 
 
 class Bucket:
-    """One bucket. Keys hold nothing that needs escaping twice."""
+    """One bucket. Keys contain no characters that need escaping."""
 
     def __init__(self, access: Access, name: str, connections: int) -> None:
         self._name = name
-        # A connection that went stale while the store was restarted is opened anew; what is slow is not asked again.
-        # A store that is starting asks to come again in two minutes: who called decides about that.
+        # A connection that went stale in a restart of the store is opened again; a slow request is not repeated. The
+        # store's Retry-After of two minutes is ignored: the caller decides when to retry.
         retries = Retry(
             total=2, connect=2, read=1, status=0, other=0, backoff_factor=0.1, respect_retry_after_header=False
         )
@@ -59,7 +59,7 @@ class Bucket:
         self._pool = pool
         self._access = access
         self._client = _client(access.url, access, pool)
-        self._requests = Requests(self._client, pool, Credentials(access.access_key, access.secret_key), name)
+        self._requests = SignedRequests(self._client, pool, Credentials(access.access_key, access.secret_key), name)
 
     def make(self) -> None:
         with translated():
@@ -78,7 +78,8 @@ class Bucket:
         return StoredObject(key, sum(map(len, data)), response.headers.get("etag", "").strip('"'), 0)
 
     def get(self, key: str, offset: int, length: int, *, etag: str | None = None) -> bytes:
-        """A range, or nothing past the end. With an `etag` of those very bytes, else `Changed`."""
+        """Read a range; past the end it is empty. With an `etag`, raises `ObjectChanged` if the object has other
+        bytes."""
         headers: dict[str, str | list[str] | tuple[str]] = {"If-Match": f'"{etag}"'} if etag else {}
         with translated():
             try:
@@ -96,7 +97,7 @@ class Bucket:
                 response.release_conn()
 
     def whole(self, key: str) -> bytes:
-        """A small object."""
+        """Read a small object completely."""
         return self.get(key, 0, 0)
 
     def stat(self, key: str) -> StoredObject | None:
@@ -107,15 +108,15 @@ class Bucket:
             return None
 
     def objects(self, prefix: str) -> Generator[StoredObject]:
-        """In the order of the keys."""
+        """Yield the objects below a prefix, ordered by key."""
         with translated():
             for found in self._client.list_objects(self._name, prefix=prefix, recursive=True):
                 yield _stored(found)
 
-    def join(self, key: str) -> Joining:
-        """Begin to make one object of others."""
+    def join(self, key: str) -> MultipartUpload:
+        """Begin a multipart upload whose parts are copies of other objects."""
         with translated():
-            return Joining(self._requests, self._name, key)
+            return MultipartUpload(self._requests, self._name, key)
 
     def remove(self, key: str) -> None:
         with translated():
@@ -132,7 +133,7 @@ class Bucket:
             return self._public().presigned_put_object(self._name, key, expires=timedelta(seconds=seconds))
 
     def presign_get(self, key: str, seconds: int, headers: Mapping[str, str]) -> str:
-        """`headers` are those that the answer shall have."""
+        """Return a URL for downloading an object. `headers` are set in the response."""
         with translated():
             return self._public().presigned_get_object(
                 self._name,
@@ -145,10 +146,10 @@ class Bucket:
         self._pool.clear()
 
     def _public(self) -> Minio:
-        """A client whose URLs are for the clients of the fleet; it signs, and never speaks to the store itself."""
+        """Return a client that signs URLs for the public address. It never connects to the store itself."""
         if self._access.public_url == self._access.url:
             return self._client
-        region = self._requests.region  # it is in what is signed, and only the store knows it
+        region = self._requests.region  # the region is part of the signature, and only the store knows it
         return _client(self._access.public_url, self._access, self._pool, region)
 
 

@@ -1,4 +1,4 @@
-"""What the object store's errors mean to the port, in one place."""
+"""The translation of errors of the object store into errors of the port."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from hivemem_contracts.errors import HiveError, Internal, NotFound, Unavailable
 
 RETRY_AFTER_MS: Final = 1_000
 FULL_RETRY_AFTER_MS: Final = 10_000
-"""A full disk seldom has room a second later."""
+"""The retry delay for a full disk, which rarely has room a second later."""
 
 _MISSING: Final = ("NoSuchKey", "ResourceNotFound")
 _CHANGED: Final = "PreconditionFailed"
@@ -24,16 +24,16 @@ _FULL: Final = (
 )
 _SET_UP: Final = ("AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch")
 _PASSING: Final = ("BadDigest", "RequestTimeout", "SlowDown", "XAmzContentChecksumMismatch")
-"""The first and the last one: bytes were changed on their way."""
+"""Errors that a retry may fix. The first and the last mean that bytes changed in transit."""
 
 _SERVER_ERRORS: Final = 500
 _INSUFFICIENT_STORAGE: Final = 507
 _NO_SPACE: Final = "no space left on device"
-"""MinIO calls it an InternalError where the disk was full in the middle of a part, and puts the reason in its text."""
+"""MinIO reports an InternalError if the disk fills up within a part; only its text has the reason."""
 
 
-class Changed(Unavailable):
-    """An object is no longer the one that was meant."""
+class ObjectChanged(Unavailable):
+    """The object's bytes do not match the etag any more."""
 
 
 def unavailable(detail: str) -> Unavailable:
@@ -42,13 +42,13 @@ def unavailable(detail: str) -> Unavailable:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Turn what the client raises inside into the port's errors. Addresses of the store stay out of the text."""
+    """Translate errors of the client library into errors of the port, without the store's address in the text."""
     try:
         yield
     except S3Error as error:
         raise _meaning(error) from error
     except (InvalidResponseError, ServerError, MinioException) as error:
-        raise unavailable("the object store gives answers that are none of S3") from error
+        raise unavailable("the object store answered outside the S3 protocol") from error
     except (HTTPError, OSError) as error:
         raise unavailable(f"the object store cannot be reached: {type(error).__name__}") from error
 
@@ -58,13 +58,15 @@ def _meaning(error: S3Error) -> HiveError:
     if code in _MISSING:
         return NotFound("the bytes are not stored")
     if code == _CHANGED:
-        return Changed("what was staged is no longer what was hashed: resume it", retry_after_ms=RETRY_AFTER_MS)
+        return ObjectChanged(
+            "the staged bytes have changed since they were hashed: resume the upload", retry_after_ms=RETRY_AFTER_MS
+        )
     if code in _FULL or status == _INSUFFICIENT_STORAGE or _NO_SPACE in (error.message or ""):
         return Unavailable(
             f"the disk of the artifacts is full: {code}", retry_after_ms=FULL_RETRY_AFTER_MS, disk_full=True
         )
     if code in _SET_UP:
-        return unavailable(f"the object store cannot be used as it is set up: {code}")
+        return unavailable(f"the object store refuses the configured access: {code}")
     if status >= _SERVER_ERRORS or code in _PASSING:
-        return unavailable(f"the object store cannot do this now: {code}")
+        return unavailable(f"the object store failed temporarily: {code}")
     return Internal(f"the object store refused with {code}")

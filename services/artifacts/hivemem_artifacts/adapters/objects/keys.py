@@ -1,4 +1,4 @@
-"""Where things stand in the bucket: below `blobs/<tenant>/`, `staging/<upload id>/` and `manifests/<tenant>/`."""
+"""The keys in the bucket: `blobs/<tenant>/`, `staging/<upload id>/` and `manifests/<tenant>/`."""
 
 import secrets
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ def blob_key(tenant: str, blob: str) -> str:
 
 
 def blob_place(key: str) -> BlobPlace | None:
-    """Whose blob it is; None for what is none."""
+    """Return the tenant and the name of a blob, or None if the key is not a blob's."""
     token, _, blob = key.removeprefix(BLOBS).partition("/")
     if not is_blob_name(blob):
         return None
@@ -56,7 +56,7 @@ def holder_prefix(upload_id: str, holder: str) -> str:
 
 
 def segment_key(upload_id: str, holder: str, offset: int, size: int) -> str:
-    """No holder writes other bytes under the same one."""
+    """Return the key of a segment. No two holders write different bytes under the same key."""
     return f"{holder_prefix(upload_id, holder)}{offset:016x}-{size:08x}"
 
 
@@ -73,5 +73,5 @@ def manifest_key(tenant: str, session_id: str) -> str:
 
 
 def fresh_id(kind: str) -> str:
-    """An upload id for what is no upload; what a kill leaves of it is found among those."""
+    """Return an id for staging without an upload. If a kill leaves it behind, it is found among the stagings."""
     return f"{kind}-{secrets.token_hex(8)}"

@@ -1,6 +1,6 @@
-"""An upload on its way to become a blob: objects of one size, put as they fill, that the store joins in the end.
+"""The staging of an upload as objects of equal size, which the store joins at the end.
 
-No object is written twice, so what is hashed is what is joined.
+No object is written twice, so the joined bytes are the hashed bytes.
 """
 
 import asyncio
@@ -13,22 +13,23 @@ from typing import Final
 from hivemem_artifacts.adapters.digests import sha256
 from hivemem_artifacts.adapters.objects.bucket import Bucket, StoredObject
 from hivemem_artifacts.adapters.objects.errors import unavailable
-from hivemem_artifacts.adapters.objects.joining import Part, copied, parts_of
 from hivemem_artifacts.adapters.objects.keys import blob_key, presigned_key, segment_key
+from hivemem_artifacts.adapters.objects.multipart import Part, copied, parts_of
 from hivemem_artifacts.adapters.objects.takeover import SEGMENT_BYTES, holder_of
 from hivemem_artifacts.adapters.threads import Threads
 from hivemem_artifacts.ports import PIECE_BYTES
 from hivemem_contracts.errors import HiveError, InvalidRequest, NotFound
 
 SEGMENTS: Final = 10_000
-"""The most parts that S3 joins."""
+"""The maximum number of parts of a multipart upload."""
 
 READ_AHEAD: Final = 2
-"""So many pieces are read while another one is hashed."""
+"""The number of pieces that are read while another one is hashed."""
 
 
 class ObjectStaging:
-    """Bytes are in `_filling` until they are a segment, and one segment, `_full`, is on its way at a time."""
+    """One upload's staging objects. `_filling` collects bytes for the next segment, while at most one full segment,
+    `_full`, is being put."""
 
     def __init__(self, bucket: Bucket, threads: Threads, upload_id: str, holder: str, *, claimed: bool) -> None:
         self._bucket = bucket
@@ -40,14 +41,14 @@ class ObjectStaging:
         self._size = 0
         self._filling: list[bytes] = []
         self._filled = 0
-        """How many bytes these are."""
+        """The number of bytes in `_filling`."""
         self._full: list[bytes] | None = None
         self._putting: asyncio.Task[None] | None = None
         self._failed: HiveError | None = None
         self._segments: list[StoredObject] = []
         self._segments_size = 0
         self._tail: StoredObject | None = None
-        """A short segment with the beginning of what is filling."""
+        """A short segment with the first bytes of `_filling`."""
         self._sealed = False
         self._usable = True
         self._closed = False
@@ -70,7 +71,7 @@ class ObjectStaging:
 
     async def append(self, data: bytes) -> None:
         if self._sealed:
-            raise InvalidRequest("chunk: the upload is being committed, and takes no more bytes", field="chunk")
+            raise InvalidRequest("chunk: the upload is being committed and accepts no more bytes", field="chunk")
         assert len(data) <= PIECE_BYTES, "more than one piece"
         self._check_usable()
         if self._filled + len(data) >= SEGMENT_BYTES:
@@ -93,7 +94,8 @@ class ObjectStaging:
             await self._join(key)
 
     async def write_to(self, key: str) -> None:
-        """Make the bytes an object that is no blob, replacing it; what fits into memory needs no staging for that."""
+        """Write the bytes to an object that is not a blob, replacing it. Bytes that fit in memory are written
+        directly."""
         self._sealed = True
         await self._settle()
         if self._segments:
@@ -111,14 +113,14 @@ class ObjectStaging:
             self._full = None
 
     async def drop(self) -> None:
-        """Let go, and remove what was put."""
+        """Close without a flush, and remove the staged objects."""
         self._usable, self._closed = False, True
         if self._putting is not None:
             await asyncio.wait([self._putting])
         await self._threads.run(self._bucket.remove_all, [part.key for part in self._parts()])
 
     async def take_back(self, segments: list[StoredObject]) -> None:
-        """Go on from what is staged."""
+        """Continue from the staged segments."""
         last = await self._hash_all([Part(segment.key, segment.etag, 0, segment.size) for segment in segments])
         for segment in segments:
             if segment.size < SEGMENT_BYTES:
@@ -128,13 +130,13 @@ class ObjectStaging:
                 self._count(segment)
 
     async def take_presigned(self, size: int) -> None:
-        """Take what a client has put, which must have a size, and nothing else."""
+        """Take the bytes that a client put to the presigned URL. They must have exactly this size."""
         found = await self._threads.run(self._bucket.stat, presigned_key(self._upload_id))
         if found is None:
-            raise NotFound("nothing was put to the URL of this upload")
+            raise NotFound("no bytes were put to the URL of this upload")
         if found.size != size:
             raise InvalidRequest(
-                f"size: {found.size} bytes were put to the URL, {size} were meant",
+                f"size: {found.size} bytes were put to the URL, {size} were expected",
                 field="size",
                 expected=size,
                 actual=found.size,
@@ -158,7 +160,7 @@ class ObjectStaging:
 
     def _begin_put(self) -> None:
         if self._full is None and self._filled >= SEGMENT_BYTES:
-            # No more than the last piece reaches into the next segment.
+            # Only the last piece reaches into the next segment.
             self._full, last = self._filling, self._filling.pop()
             rest = self._filled - SEGMENT_BYTES
             self._full.append(last[: len(last) - rest])
@@ -178,7 +180,7 @@ class ObjectStaging:
             self._putting = None
 
     async def _settle(self) -> None:
-        """Wait until no full segment is in memory. One that could not be put is put again."""
+        """Wait until no full segment is in memory. A failed put is retried."""
         self._begin_put()
         while (putting := self._putting) is not None:
             await asyncio.wait([putting])
@@ -195,7 +197,7 @@ class ObjectStaging:
             else:
                 await self._threads.run(self._bucket.put, key, ())
         except NotFound as error:
-            raise unavailable(f"the upload {self._upload_id} was discarded: resume it") from error
+            raise unavailable(f"upload {self._upload_id} was discarded: resume it") from error
 
     def _parts(self) -> list[StoredObject]:
         return self._segments if self._tail is None else [*self._segments, self._tail]
@@ -206,7 +208,8 @@ class ObjectStaging:
         holder = holder_of(self._bucket, self._upload_id) if self._claimed else self._holder
         if holder != self._holder:
             self._usable = False
-            if holder is None:  # nobody else would remove it; a later holder may have found it, and go on from it
+            # a later holder may have found the segment and continue from it, so only an unheld upload is cleaned up
+            if holder is None:
                 self._bucket.remove(segment.key)
             self._check_usable()
         return segment
@@ -216,7 +219,7 @@ class ObjectStaging:
         self._segments_size += segment.size
 
     async def _hash_all(self, pieces: Sequence[Part]) -> bytes:
-        """Hash what is there, piece by piece; the last one is given back."""
+        """Hash the staged pieces, and return the last one."""
         left, data = iter(pieces), b""
         reading: deque[asyncio.Task[bytes]] = deque()
 
@@ -239,11 +242,11 @@ class ObjectStaging:
         try:
             data = await self._threads.run(self._bucket.get, piece.key, piece.offset, piece.size, etag=piece.etag)
         except NotFound as error:
-            raise unavailable(f"the upload {self._upload_id} is being discarded") from error
+            raise unavailable(f"upload {self._upload_id} is being discarded") from error
         if len(data) != piece.size:
-            raise unavailable(f"the staged bytes of {self._upload_id} are not to be had")
+            raise unavailable(f"the staged bytes of upload {self._upload_id} cannot be read")
         return data
 
     def _check_usable(self) -> None:
         if not self._usable:
-            raise unavailable(f"the upload {self._upload_id} goes on elsewhere, or was discarded: resume it")
+            raise unavailable(f"upload {self._upload_id} was taken over by another worker, or discarded: resume it")

@@ -19,7 +19,7 @@ from hivemem_artifacts.adapters.objects.keys import (
     staged_upload_id,
     staging_prefix,
 )
-from hivemem_artifacts.adapters.objects.reading import ReadAhead
+from hivemem_artifacts.adapters.objects.read_ahead import ReadAhead
 from hivemem_artifacts.adapters.objects.staging import SEGMENTS, ObjectStaging
 from hivemem_artifacts.adapters.objects.takeover import SEGMENT_BYTES, take_over
 from hivemem_artifacts.adapters.objects.views import ObjectView
@@ -31,10 +31,10 @@ CALLS_AT_ONCE: Final = 16
 
 
 class ObjectBlobs:
-    """`url` is where the worker finds the store; `public_url` where the clients of the fleet do, if that is another."""
+    """A blob store at `url`. Clients reach it at `public_url`, if that differs."""
 
     presigned = Capability(True)
-    shows_files = Capability(False, "an object store has no folders for people: it keeps the manifest alone")
+    shows_files = Capability(False, "an object store has no folders for people; it only stores the manifest")
     largest = SEGMENTS * SEGMENT_BYTES
 
     def __init__(
@@ -119,7 +119,7 @@ class ObjectBlobs:
         return await self._threads.run(self._bucket.get, key, offset, length)
 
     def _unclaimed(self, upload_id: str) -> ObjectStaging:
-        """One that nobody takes over."""
+        """Return a staging that no other holder takes over."""
         return ObjectStaging(self._bucket, self._threads, upload_id, "only", claimed=False)
 
     def _probe(self) -> None:

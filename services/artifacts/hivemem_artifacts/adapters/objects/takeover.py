@@ -1,7 +1,7 @@
-"""Taking over what is staged of an upload, so that nobody else can change it.
+"""Takeover of a staged upload, which excludes all earlier holders.
 
-Each holder puts its segments under a prefix of its own. Who takes over writes a claim: which segments it goes on from,
-and by its name that it comes after all others. What an earlier holder puts after that is in no later one's claim.
+Each holder puts segments under its own prefix. A takeover writes a claim, which lists the segments to continue from and
+whose name sorts after all earlier claims. Segments that an earlier holder puts later are in no later claim.
 """
 
 import secrets
@@ -14,26 +14,27 @@ from hivemem_artifacts.adapters.objects.keys import claims_prefix, holder_prefix
 from hivemem_artifacts.ports import PIECE_BYTES
 
 SEGMENT_BYTES: Final = PIECE_BYTES
-"""One fills while the one before is put. S3 joins parts of 5 MiB or more, and any last one."""
+"""The size of a segment. One fills while the previous one is put. S3 requires parts of at least 5 MiB, except the
+last."""
 
 
-class Taken(NamedTuple):
-    """Who holds the upload now, and the segments from the start on; only the last one may be short."""
+class TakenStaging(NamedTuple):
+    """The new holder and the staged segments in order. Only the last one may be short."""
 
     holder: str
     segments: list[StoredObject]
 
 
-def take_over(bucket: Bucket, upload_id: str) -> Taken:
+def take_over(bucket: Bucket, upload_id: str) -> TakenStaging:
     newest = holder_of(bucket, upload_id)
     segments = _staged(bucket, upload_id, newest) if newest else []
     number = int(newest.partition("-")[0], 16) + 1 if newest else 1
     holder = f"{number:08x}-{secrets.token_hex(8)}"
     _claim(bucket, upload_id, holder, segments)
-    # Until it could see the claim, the earlier holder may have told of more that is durable.
+    # The earlier holder may have reported more durable bytes before it could see the claim.
     if newest and (later := _staged(bucket, upload_id, newest)) != segments:
         _claim(bucket, upload_id, holder, segments := later)
-    return Taken(holder, segments)
+    return TakenStaging(holder, segments)
 
 
 def _claim(bucket: Bucket, upload_id: str, holder: str, segments: list[StoredObject]) -> None:
@@ -41,13 +42,13 @@ def _claim(bucket: Bucket, upload_id: str, holder: str, segments: list[StoredObj
 
 
 def holder_of(bucket: Bucket, upload_id: str) -> str | None:
-    """Who came last; nobody has an upload that is discarded."""
+    """Return the newest holder, or None for a discarded upload."""
     prefix = claims_prefix(upload_id)
     return max((found.key.removeprefix(prefix) for found in bucket.objects(prefix)), default=None)
 
 
 def _staged(bucket: Bucket, upload_id: str, holder: str) -> list[StoredObject]:
-    """What the holder found and what it added: the longest segment of each place, for as long as they follow."""
+    """Return the contiguous segments of a holder: its claim and its own objects, the longest at each offset."""
     claim = orjson.loads(bucket.whole(claims_prefix(upload_id) + holder))
     found = [StoredObject(*segment) for segment in claim]
     found += bucket.objects(holder_prefix(upload_id, holder))

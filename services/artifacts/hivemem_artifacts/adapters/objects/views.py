@@ -1,4 +1,4 @@
-"""What people find of a session in an object store: its manifest."""
+"""Views in an object store: only the manifest."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,13 +10,17 @@ from hivemem_contracts.errors import HiveError
 
 
 class ObjectView:
-    """Holds the lock of the session, in this process, until it is finished or abandoned."""
+    """The view of one session. It holds the session's lock in this process until it is finished or abandoned."""
 
     def __init__(self, staging: ObjectStaging, key: str, lock: asyncio.Lock) -> None:
         self._staging = staging
         self._key = key
         self._lock = lock
         self._open = True
+
+    def keep(self, name: str, version: int, links: int) -> bool:
+        """Return True for every file, because an object store shows none."""
+        return True
 
     async def add(self, files: Sequence[ShownFile], manifest: bytes) -> None:
         assert self._open, "the view is finished"

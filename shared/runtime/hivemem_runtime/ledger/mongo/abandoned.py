@@ -1,8 +1,8 @@
-"""Ends the transactions that other workers left open, so that nobody waits for their locks.
+"""Aborts transactions that other workers left open, so that nobody waits for their locks.
 
-A worker that is killed or frozen between writing a batch and committing it leaves the batch's documents locked, until
-the server gives the transaction up: by default after a minute or more. Whoever lives looks after that much sooner. An
-owner that lives after all is told that its transaction is gone, which is a conflict like any other.
+A worker that is killed or frozen between writing a batch and committing it leaves the batch's documents locked until
+the server gives up the transaction, by default after a minute or more. Living workers do that much sooner. If the owner
+is alive after all, it sees an ordinary conflict and tries again.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def end_abandoned(database: Database) -> int:
         "appName": APPLICATION,
         "transaction.timeInactiveMicros": {"$gte": int(IDLE_SECONDS * 1_000_000)},
     }
-    # Not those of other users: that takes a privilege, and all workers are one user.
+    # Other users' transactions would need a privilege, and all workers are one user.
     pipeline = [{"$currentOp": {"idleSessions": True}}, {"$match": idle}, {"$limit": _ENDED_AT_ONCE}]
     reply = await database.command({"aggregate": 1, "pipeline": pipeline, "cursor": {}}, admin=True)
     sessions = [{"id": found["lsid"]["id"]} for found in reply["cursor"]["firstBatch"]]

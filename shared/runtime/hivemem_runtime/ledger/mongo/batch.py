@@ -16,7 +16,7 @@ from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
 from hivemem_runtime.ledger.mongo.documents import (
     REQUESTS,
-    Identities,
+    MongoIdentities,
     head_id,
     heads_of,
     identities_of,
@@ -46,7 +46,7 @@ _LONGEST_PAUSE_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
-class Batch:
+class MongoBatch:
     bench: Workbench
     writes: Sequence[Write]
     known: dict[HeadKey, KnownHead] = field(default_factory=dict[HeadKey, KnownHead])
@@ -55,13 +55,13 @@ class Batch:
     answered: dict[str, Answered] = field(default_factory=dict[str, Answered])
     suspects: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
     read_again: bool = False
-    identities: Sequence[Identities] = field(init=False)
+    identities: Sequence[MongoIdentities] = field(init=False)
 
     def __post_init__(self) -> None:
         self.identities = [identities_of(write) for write in self.writes]
 
     async def commit(self) -> Plan:
-        """What was decided and is durable now. It may end before the last write, where a batch would be too large."""
+        """Return the plan that is durable now. It may end before the last write if the batch would be too large."""
         lost = 0
         patience = time.monotonic() + _LOST_SECONDS
         for attempt in range(_CONFLICT_TRIES):
@@ -94,7 +94,7 @@ class Batch:
 
     async def _decided(self) -> Plan:
         await self._know(self._named())
-        # Nothing that a write stores would collide with these, so they are asked for before.
+        # No document of a write would collide with these identities, so they are read first.
         await self._ask({found.elsewhere for found in self.identities if found.elsewhere is not None} - self.asked)
         while True:
             plan = Plan(self.known, self.bench.marks, self.answered, self.bench.clock)
@@ -116,7 +116,7 @@ class Batch:
                 return plan
 
     def _named(self) -> dict[HeadKey, AnyEntity]:
-        """The heads that the writes will need, as far as they say."""
+        """Return the heads that the writes name in advance."""
         wanted = {(write.entity.name, write.tenant, write.id): write.entity for write in self.writes}
         for write in self.writes:
             for entity, id in write.reads:
@@ -190,8 +190,8 @@ class Batch:
             await self._drop_requests(outdated)
 
     async def _drop_requests(self, requests: Iterable[Document]) -> None:
-        """Drop those that are kept as long as their key, which is erased: the erasure does the same, unless they are
-        another key's."""
+        """Drop the requests that live as long as their key, which is erased. The erasure drops them too, except
+        requests whose answer is another key's."""
         operations = self.bench.operations()
         for request in requests:
             operations.delete(REQUESTS, {"_id": request["_id"], "v": request["v"]})

@@ -32,7 +32,7 @@ class KnownHead:
     size: int = 0
 
 
-class HeadCache:
+class MongoHeadCache:
     """Bounded; the longest unused leave first. An old entry does no harm: the version in a filter finds it out."""
 
     def __init__(self) -> None:

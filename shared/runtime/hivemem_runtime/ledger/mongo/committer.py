@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from hivemem_contracts.errors import HiveError, Overloaded, Unavailable
-from hivemem_runtime.ledger.mongo.batch import Batch
+from hivemem_runtime.ledger.mongo.batch import MongoBatch
 from hivemem_runtime.ledger.mongo.cache import HeadKey
 from hivemem_runtime.ledger.mongo.documents import head_id, heads_of
 from hivemem_runtime.ledger.mongo.driver import Document
@@ -132,7 +132,7 @@ class Committer:
 
     async def _commit(self, submitted: list[_Submitted]) -> None:
         try:
-            plan = await Batch(self._bench, [each.write for each in submitted]).commit()
+            plan = await MongoBatch(self._bench, [each.write for each in submitted]).commit()
         except Unavailable as error:
             self._fail(submitted, error)
         except Exception as error:
@@ -147,7 +147,7 @@ class Committer:
             return
         for place, each in enumerate(submitted):
             try:
-                plan = await Batch(self._bench, [each.write]).commit()
+                plan = await MongoBatch(self._bench, [each.write]).commit()
             except Unavailable as lost:
                 self._fail(submitted[place:], lost)
                 return
@@ -172,7 +172,7 @@ class Committer:
         self._queue.put_back(submitted[len(plan.settled) :])
 
     def _fail(self, submitted: Sequence[_Submitted], error: HiveError) -> None:
-        """Whatever was submitted behind it fails too: a later write must not be there without an earlier one."""
+        """Fail these writes and every write queued behind them: no later write may be kept without an earlier one."""
         for each in submitted:
             _refuse(each.outcome, error)
         for behind in self._queue.clear():

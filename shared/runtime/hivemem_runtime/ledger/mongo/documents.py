@@ -137,15 +137,15 @@ def chunk_document(tenant: str, id: str, records: Sequence[StoredRecord], reques
     return document
 
 
-class Identity(NamedTuple):
+class MongoIdentity(NamedTuple):
     name: str
     as_long_as_key: bool
     digest: bytes | None
 
 
-class Identities(NamedTuple):
-    own: list[Identity]
-    part_of: Identity | None
+class MongoIdentities(NamedTuple):
+    own: list[MongoIdentity]
+    part_of: MongoIdentity | None
     elsewhere: str | None
     """What may answer, if it wrote to the same key."""
 
@@ -159,21 +159,21 @@ class Identities(NamedTuple):
         return found
 
 
-def identities_of(write: Write) -> Identities:
+def identities_of(write: Write) -> MongoIdentities:
     """What a write is remembered under. An event id belongs to its key."""
     tenant = write.tenant
     own = [] if write.request_id is None else [_identity(tenant, write.request_id)]
     if write.once is not None:
-        own.append(Identity(f"{once_path(write.entity.name, tenant, write.id)}/{write.once}", True, None))
-    return Identities(
+        own.append(MongoIdentity(f"{once_path(write.entity.name, tenant, write.id)}/{write.once}", True, None))
+    return MongoIdentities(
         own,
         None if write.part_of is None else _identity(tenant, write.part_of),
         None if write.answered_by is None else _request_name(tenant, write.answered_by),
     )
 
 
-def _identity(tenant: str, request: RequestId) -> Identity:
-    return Identity(_request_name(tenant, request.name), request.as_long_as_key, request.digest)
+def _identity(tenant: str, request: RequestId) -> MongoIdentity:
+    return MongoIdentity(_request_name(tenant, request.name), request.as_long_as_key, request.digest)
 
 
 def _request_name(tenant: str, name: str) -> str:

@@ -60,7 +60,7 @@ _PATIENCE: Final[Mapping[str, int]] = {
 
 
 ANSWER_SECONDS: Final = 10.0
-"""After so long without an answer a connection counts as lost."""
+"""A connection that does not answer for this long counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Session:
         await self.handle.commit_transaction()
 
     async def end(self) -> None:
-        """Aborts the transaction, unless its commit was asked for."""
+        """Abort the transaction, unless its commit was sent."""
         await self.handle.end_session()
 
     @property

@@ -71,7 +71,7 @@ class Eraser:
         return await answer
 
     async def stop(self) -> None:
-        """Finish what was asked for."""
+        """Finish the erasures that were requested."""
         if self._burying is not None:
             await self._burying
         await asyncio.gather(*self._removing)

@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from hivemem_runtime.ledger.entity import AnyEntity
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.documents import META, heads_of
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Document, Query
 from hivemem_runtime.ledger.mongo.errors import translated
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import FeedMark
 
 _UNFINISHED: Final = -1
 _OLDER: Final[Document] = {
@@ -39,8 +39,9 @@ async def read_feed_mark(bench: Workbench) -> FeedMark | None:
 
 
 async def announce_again(bench: Workbench, mark: FeedMark) -> None:
-    """To be run between two batches; every key is changed by itself, and doing it twice does no harm. The mark comes
-    before the keys, so that other workers' marks of an earlier feed stay out, and again when all are due."""
+    """Make keys due again, between two batches. Each key is updated by itself, and repeating that is harmless. The mark
+    is written before the keys, so that other workers' marks of an earlier feed are refused, and again when all are
+    due."""
     bench.marks.clear()
     bench.feed = None
     await _update(bench, {"$set": _fields(mark._replace(sequence=_UNFINISHED))})

@@ -25,7 +25,7 @@ _CHUNKS_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class MongoSpan:
     """The part of a key's records that a reader asked for; `after` and `before` are excluded."""
 
     tenant: str
@@ -48,7 +48,7 @@ class Stretch:
 async def read_versions(
     database: Database, entity: Entity[HeadT, RecordT], places: Collection[Place]
 ) -> dict[Place, Record[RecordT]]:
-    """Records by key and version; those that are not there are left out."""
+    """Return records by key and version, without the ones that do not exist."""
     if not places:
         return {}
     query = Query({"_id": {"$in": [record_id(*place) for place in places]}})
@@ -59,13 +59,13 @@ async def read_versions(
         tenant, id, version = document["_id"].values()
         found[tenant, id, version] = record_from(document).read(entity, tenant, id)
     for tenant, id, version in set(places) - found.keys():
-        cold = await _read_cold(database, entity, Stretch(tenant, id, version - 1, version + 1, 1))
+        cold = await _read_cold(database, entity, MongoSpan(tenant, id, version - 1, version + 1, 1))
         if cold:
             found[tenant, id, version] = cold[0].read(entity, tenant, id)
     return found
 
 
-async def read_history(database: Database, entity: Entity[HeadT, RecordT], stretch: Stretch) -> list[Record[RecordT]]:
+async def read_history(database: Database, entity: Entity[HeadT, RecordT], stretch: MongoSpan) -> list[Record[RecordT]]:
     if stretch.limit <= 0 or stretch.before <= stretch.after + 1 or (stretch.by_position and not entity.position):
         return []
     with translated():
@@ -76,7 +76,7 @@ async def read_history(database: Database, entity: Entity[HeadT, RecordT], stret
     return [record.read(entity, stretch.tenant, stretch.id) for record in records]
 
 
-def _hot_query(stretch: Stretch) -> Query:
+def _hot_query(stretch: MongoSpan) -> Query:
     direction = stretch.direction
     if not stretch.by_position:
         between = versions_between(stretch.tenant, stretch.id, stretch.after, stretch.before)
@@ -93,7 +93,7 @@ def _hot_query(stretch: Stretch) -> Query:
     return Query({**wanted, "p": positions}, sort=[*key, ("p", direction)], limit=stretch.limit, hint=hint)
 
 
-def _whole(stretch: Stretch, records: list[StoredRecord]) -> bool:
+def _whole(stretch: MongoSpan, records: list[StoredRecord]) -> bool:
     """Whether nothing can be missing at the old end, where cold records are: they are older than all hot ones."""
     if not records:
         return False
@@ -102,13 +102,13 @@ def _whole(stretch: Stretch, records: list[StoredRecord]) -> bool:
     return stretch.place(records[-1 if stretch.reverse else 0]) == stretch.after + 1
 
 
-def _merged(stretch: Stretch, hot: Iterable[StoredRecord], cold: Iterable[StoredRecord]) -> list[StoredRecord]:
+def _merged(stretch: MongoSpan, hot: Iterable[StoredRecord], cold: Iterable[StoredRecord]) -> list[StoredRecord]:
     by_version = {record.version: record for records in (cold, hot) for record in records}
     versions = sorted(by_version, reverse=stretch.reverse)
     return [by_version[version] for version in versions[: stretch.limit]]
 
 
-async def _read_cold(database: Database, entity: AnyEntity, stretch: Stretch) -> list[StoredRecord]:
+async def _read_cold(database: Database, entity: AnyEntity, stretch: MongoSpan) -> list[StoredRecord]:
     """Chunks follow one another without overlap, by version and by position: one end of each is enough to seek by."""
     found: dict[int, StoredRecord] = {}
     bound = stretch.before if stretch.reverse else stretch.after
@@ -127,7 +127,7 @@ async def _read_cold(database: Database, entity: AnyEntity, stretch: Stretch) ->
     return _merged(stretch, found.values(), ())
 
 
-def _cold_query(stretch: Stretch, bound: int) -> Query:
+def _cold_query(stretch: MongoSpan, bound: int) -> Query:
     """The next chunks in the direction of reading: by their last record forwards, by their first one backwards."""
     index = cold_index(by_position=stretch.by_position, first=stretch.reverse)
     field = COLD_KEYS[index][-1]
@@ -136,13 +136,13 @@ def _cold_query(stretch: Stretch, bound: int) -> Query:
     return Query(where, sort=sort, limit=min(_CHUNKS_AT_ONCE, 1 + stretch.limit // CHUNK_RECORDS), hint=index)
 
 
-def _ends(stretch: Stretch, chunk: Document) -> tuple[int, int]:
+def _ends(stretch: MongoSpan, chunk: Document) -> tuple[int, int]:
     if stretch.by_position:
         return chunk["p"]["first"], chunk["p"]["last"]
     return chunk["first"], chunk["_id"]["v"]
 
 
-def _wanted(stretch: Stretch, chunk: Document) -> list[StoredRecord]:
+def _wanted(stretch: MongoSpan, chunk: Document) -> list[StoredRecord]:
     return matching(
         unpack(chunk["chunk"]),
         after=stretch.after,

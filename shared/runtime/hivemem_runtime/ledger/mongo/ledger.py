@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
+from hivemem_runtime.ledger.feed_mark import FeedMark
 from hivemem_runtime.ledger.mongo.abandoned import Upkeep
 from hivemem_runtime.ledger.mongo.committer import Committer
 from hivemem_runtime.ledger.mongo.documents import HIGHEST_VERSION, META
@@ -16,24 +17,13 @@ from hivemem_runtime.ledger.mongo.errors import translated, unavailable
 from hivemem_runtime.ledger.mongo.feed_marks import announce_again, read_feed_mark
 from hivemem_runtime.ledger.mongo.freezing import freeze_some
 from hivemem_runtime.ledger.mongo.heads import read_due, read_heads, read_tenants
-from hivemem_runtime.ledger.mongo.history import Stretch, read_history, read_versions
+from hivemem_runtime.ledger.mongo.history import MongoSpan, read_history, read_versions
 from hivemem_runtime.ledger.mongo.moments import read_as_of, read_version_at
 from hivemem_runtime.ledger.mongo.purging import resume_purges
-from hivemem_runtime.ledger.mongo.queries import Wanted, count_heads, explain_query, find_covered, find_heads
+from hivemem_runtime.ledger.mongo.queries import MongoHeadQuery, count_heads, explain_query, find_covered, find_heads
 from hivemem_runtime.ledger.mongo.schema import prepare
 from hivemem_runtime.ledger.mongo.workbench import Workbench
-from hivemem_runtime.ledger.port import (
-    Covered,
-    Due,
-    FeedMark,
-    Head,
-    Listener,
-    Outcome,
-    Page,
-    QueryKind,
-    Record,
-    Write,
-)
+from hivemem_runtime.ledger.port import Covered, Due, Head, Listener, Outcome, Page, QueryKind, Record, Write
 
 QUEUE_LIMIT: Final = 16_384
 BATCH_WRITES: Final = 256
@@ -146,7 +136,7 @@ class MongoLedger:
     ) -> list[Record[RecordT]]:
         assert entity.history, f"{entity.name} keeps no history"
         end = HIGHEST_VERSION if before is None else before
-        stretch = Stretch(tenant, id, max(after, 0), end, limit, reverse, by_position, tag)
+        stretch = MongoSpan(tenant, id, max(after, 0), end, limit, reverse, by_position, tag)
         return await read_history(self._database, entity, stretch)
 
     async def version_at(self, entity: AnyEntity, tenant: str, id: str, at: int) -> int:
@@ -166,7 +156,7 @@ class MongoLedger:
         cursor: str | None = None,
         limit: int,
     ) -> Page[Head[HeadT]]:
-        wanted = Wanted(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
+        wanted = MongoHeadQuery(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
         return await find_heads(self._database, entity, wanted)
 
     async def covered(
@@ -182,7 +172,7 @@ class MongoLedger:
         cursor: str | None = None,
         limit: int,
     ) -> Page[Covered]:
-        wanted = Wanted(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
+        wanted = MongoHeadQuery(tenant, entity.index_by_name[index], equals, low, high, reverse, cursor, limit)
         return await find_covered(self._database, entity, wanted)
 
     async def count(
@@ -195,7 +185,9 @@ class MongoLedger:
         low: Scalar = None,
         high: Scalar = None,
     ) -> int:
-        return await count_heads(self._database, entity, Wanted(tenant, entity.index_by_name[index], equals, low, high))
+        return await count_heads(
+            self._database, entity, MongoHeadQuery(tenant, entity.index_by_name[index], equals, low, high)
+        )
 
     async def as_of(
         self, entity: Entity[HeadT, RecordT], tenant: str, ids: Sequence[str], at: int

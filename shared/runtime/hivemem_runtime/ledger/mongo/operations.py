@@ -7,7 +7,7 @@ from hivemem_runtime.ledger.mongo.driver import Document
 from hivemem_runtime.ledger.mongo.errors import Conflict, raise_for_errors
 
 _COMMAND_BYTES: Final = 8 * 1024 * 1024
-"""Of bodies. A server takes 16 MiB, of bodies and all that stands around them."""
+"""The bodies of one command have at most this many bytes; a server takes 16 MiB with everything around them."""
 
 
 class Operations:
@@ -49,7 +49,7 @@ class Operations:
     def update_many(
         self, collection: str, where: Document, changes: Document | Sequence[Document], hint: str | None = None
     ) -> None:
-        """Whatever is found, be it nothing. Not to be mixed with updates that must."""
+        """Add an update that may match nothing. Keep it apart from updates that have to match."""
         by = {} if hint is None else {"hint": hint}
         place = self._place(collection)
         self._writes.append({"update": place, "filter": where, "updateMods": changes, "multi": True, **by})

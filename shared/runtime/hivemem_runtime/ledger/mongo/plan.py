@@ -9,8 +9,8 @@ from hivemem_runtime.ledger.codec import dump
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.identities import require_same_command
 from hivemem_runtime.ledger.mongo.cache import HeadKey, KnownHead
-from hivemem_runtime.ledger.mongo.documents import Identities, Identity, is_once
-from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write
+from hivemem_runtime.ledger.mongo.documents import MongoIdentities, MongoIdentity, is_once
+from hivemem_runtime.ledger.port import Append, Committed, Decision, Head, Outcome, Write, appends_and_answer
 from hivemem_runtime.ledger.stored import StoredRecord, store
 from hivemem_runtime.ledger.turns import DecisionTimes
 
@@ -108,7 +108,7 @@ class Plan:
         """Heads that decisions relied on without writing them: they must still be so when the batch is committed."""
         return [self._known[key] for key in self.only_read - self.heads.keys()]
 
-    def add(self, write: Write, identities: Identities) -> None:
+    def add(self, write: Write, identities: MongoIdentities) -> None:
         repeated = self._repeated(write, identities)
         if repeated is not None:
             self.settled.append(repeated)
@@ -129,13 +129,13 @@ class Plan:
         """A head as this batch leaves it so far."""
         return self.heads.get(key) or self._known.get(key)
 
-    def _run(self, write: Write, view: "_View", identities: Identities) -> Outcome:
+    def _run(self, write: Write, view: "_View", identities: MongoIdentities) -> Outcome:
         now = self._clock()
-        decision = write.decide(view, now)
+        decision, answer = appends_and_answer(write.decide(view, now))
         if not decision:
-            return self._nothing(write, view, identities, now)
+            return self._nothing(write, view, identities, now)._replace(answer=answer)
         heads = self._built_upon(write.tenant, decision)
-        # One time for all that is committed together, above that of each of the keys; it grows where a key has several.
+        # Records of a commit share one time, later than each key's last one; a second record of a key is later still.
         at = now
         for head in heads.values():
             if head.at >= at:
@@ -149,9 +149,9 @@ class Plan:
         remembered = self._to_remember(identities)
         if remembered:
             self._remember(write, remembered, len(steps), outcome)
-        return outcome
+        return outcome if answer is None else outcome._replace(answer=answer)
 
-    def _to_remember(self, identities: Identities) -> list[Identity]:
+    def _to_remember(self, identities: MongoIdentities) -> list[MongoIdentity]:
         part_of = identities.part_of
         if part_of is None or self._known_as(part_of) is not None:
             return identities.own
@@ -222,7 +222,7 @@ class Plan:
             self.committed.append(committed)
             self.records.append(record)
 
-    def _nothing(self, write: Write, view: "_View", identities: Identities, now: int) -> Outcome:
+    def _nothing(self, write: Write, view: "_View", identities: MongoIdentities, now: int) -> Outcome:
         outcome = Outcome(None, None, None)
         if not identities.own:
             self._doubt(view, identities)
@@ -233,7 +233,7 @@ class Plan:
                 self._named[name] = Answered(outcome, digest)
         return outcome
 
-    def _remember(self, write: Write, identities: Iterable[Identity], appended: int, outcome: Outcome) -> None:
+    def _remember(self, write: Write, identities: Iterable[MongoIdentity], appended: int, outcome: Outcome) -> None:
         first = len(self.committed) - appended
         entity, stamp = self.committed[first].entity, self.committed[first].stamp
         kept = None if entity.history else stamp
@@ -254,19 +254,19 @@ class Plan:
                 return place
         return first
 
-    def _doubt(self, view: "_View", identities: Identities) -> None:
+    def _doubt(self, view: "_View", identities: MongoIdentities) -> None:
         """A refusal commits nothing, so no filter would find out that it saw an old head or was a repetition."""
         self.doubtful |= view.seen
         self.unasked.update(identities.names)
 
-    def _repeated(self, write: Write, identities: Identities) -> Settled | None:
+    def _repeated(self, write: Write, identities: MongoIdentities) -> Settled | None:
         try:
             first = self._first_outcome(write, identities)
         except HiveError as refusal:
             return refusal
         return None if first is None else Outcome(first.stamp, first.record, None, duplicate=True)
 
-    def _first_outcome(self, write: Write, identities: Identities) -> Outcome | None:
+    def _first_outcome(self, write: Write, identities: MongoIdentities) -> Outcome | None:
         if identities.part_of is not None:
             self._known_as(identities.part_of)
         for identity in identities.own:
@@ -277,7 +277,7 @@ class Plan:
                 return answered.first
         return None if identities.elsewhere is None else self._answered_elsewhere(write, identities.elsewhere)
 
-    def _known_as(self, identity: Identity) -> Answered | None:
+    def _known_as(self, identity: MongoIdentity) -> Answered | None:
         """What answers this identity. Raises `IdempotencyConflict` where that was another command."""
         answered = self._named.get(identity.name) or self._answered.get(identity.name)
         if answered is not None:

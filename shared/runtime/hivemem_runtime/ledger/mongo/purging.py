@@ -147,8 +147,8 @@ def _spend_requests(operations: Operations, key: Purge, identities: Sequence[str
 
 
 async def _spend_stamped(bench: Workbench, purges: Iterable[Purge]) -> None:
-    """Likewise those that no record names: they are found by the key that answers them, and event ids also by their
-    own, where another one answers."""
+    """Spend the requests that no record names. The key that answers them finds them; an event id whose answer is
+    another key's is found by its own key too."""
     operations = bench.operations()
     for key in purges:
         stamped = {**_answered_by(key), "at": {"$exists": True}}
@@ -165,7 +165,8 @@ def _answered_by(key: Purge) -> Document:
 
 
 async def _purge_chunk(bench: Workbench, key: Purge, identity: Document) -> None:
-    """What is kept is stored before the old chunk goes: a crash in between leaves both, which readers do not notice."""
+    """Store the remaining records before the old chunk is deleted. A crash in between leaves both, which readers do not
+    notice."""
     name = key.entity.name
     with translated():
         found = await bench.database.find(cold_of(name), Query({"_id": identity}))

@@ -19,7 +19,7 @@ _Ends = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MongoHeadQuery:
     """A range of heads in one index, or a page of it."""
 
     tenant: str
@@ -36,8 +36,8 @@ class Wanted:
             raise AssertionError(f"index {self.index.name} wants {self.index.equals}, got {tuple(self.equals)}")
 
     def page(self, *, covered: bool) -> Query | None:
-        """The page and one head more; None if there can be none. All that is asked for are bounds of the index, which
-        holds just the heads that it should: for a filter the server would read each head and look at it again."""
+        """Return the query for a page and one head more, or None if no head can match. It consists of index bounds
+        alone: for a filter, the server would read each head and check it again."""
         low, high = self._ends()
         # The server refuses bounds that hold nothing between them, and no index holds a field without a value.
         if self.limit <= 0 or None in self.equals.values() or _is_empty(low, high):
@@ -112,18 +112,18 @@ def _is_empty(low: tuple[Any, ...], high: tuple[Any, ...]) -> bool:
     return True
 
 
-async def find_heads(database: Database, entity: Entity[HeadT, RecordT], wanted: Wanted) -> Page[Head[HeadT]]:
+async def find_heads(database: Database, entity: Entity[HeadT, RecordT], wanted: MongoHeadQuery) -> Page[Head[HeadT]]:
     documents, cursor = await _page(database, entity, wanted, covered=False)
     return Page([head_from(entity, document) for document in documents], cursor)
 
 
-async def find_covered(database: Database, entity: AnyEntity, wanted: Wanted) -> Page[Covered]:
+async def find_covered(database: Database, entity: AnyEntity, wanted: MongoHeadQuery) -> Page[Covered]:
     documents, cursor = await _page(database, entity, wanted, covered=True)
     return Page([_covered(wanted.index, document) for document in documents], cursor)
 
 
 async def _page(
-    database: Database, entity: AnyEntity, wanted: Wanted, *, covered: bool
+    database: Database, entity: AnyEntity, wanted: MongoHeadQuery, *, covered: bool
 ) -> tuple[list[Document], str | None]:
     query = wanted.page(covered=covered)
     if query is None:
@@ -145,7 +145,7 @@ def _scalar(value: Any) -> Scalar:
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else cast("Scalar", value)
 
 
-async def count_heads(database: Database, entity: AnyEntity, wanted: Wanted) -> int:
+async def count_heads(database: Database, entity: AnyEntity, wanted: MongoHeadQuery) -> int:
     if wanted.page(covered=True) is None:
         return 0
     command = {"count": heads_of(entity.name), **wanted.counting(), "readConcern": READ_MAJORITY}
@@ -157,7 +157,7 @@ async def count_heads(database: Database, entity: AnyEntity, wanted: Wanted) -> 
 async def explain_query(database: Database, entity: AnyEntity, index: Index, kind: QueryKind) -> list[str]:
     """The steps of the winning plan, outermost first, with the index that it reads."""
     equals: dict[str, Scalar] = dict.fromkeys(index.equals, "x")
-    wanted = Wanted("t", index, equals, limit=10)
+    wanted = MongoHeadQuery("t", index, equals, limit=10)
     heads = heads_of(entity.name)
     with translated():
         if kind == "count":

@@ -15,11 +15,11 @@ DATA_VERSION: Final = 3
 
 
 async def _add_compression(_database: Database) -> None:
-    """From here on a large body may be compressed. What is there stays as it is; a release before cannot read it."""
+    """Large bodies may be compressed from this version on, which older releases cannot read. Existing bodies stay."""
 
 
 async def _keep_digests(_database: Database) -> None:
-    """From here on a request is kept with a digest of its body. What is there has none, and matches any."""
+    """Requests have a digest of their body from this version on. Existing ones have none, and match any body."""
 
 
 MIGRATIONS: Final[Mapping[int, Callable[[Database], Awaitable[None]]]] = {1: _add_compression, 2: _keep_digests}
@@ -73,7 +73,7 @@ def find_key(index: Index) -> list[str]:
 
 
 def find_condition(index: Index) -> Document:
-    """Which heads stand in the index. What is erased has no index fields at all."""
+    """Return the condition of a partial index. An erased key has no index fields at all."""
     condition: Document = {_field(name): {"$exists": True} for name in _ordered(index)}
     if index.only:
         condition[_field(index.only)] = True

@@ -11,7 +11,8 @@ from pymongo.errors import PyMongoError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity
-from hivemem_runtime.ledger.mongo.cache import HeadCache, HeadKey
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.mongo.cache import HeadKey, MongoHeadCache
 from hivemem_runtime.ledger.mongo.driver import MAJORITY, Database, Session
 from hivemem_runtime.ledger.mongo.errors import (
     CommitUnknown,
@@ -21,7 +22,7 @@ from hivemem_runtime.ledger.mongo.errors import (
     unavailable,
 )
 from hivemem_runtime.ledger.mongo.operations import Operations
-from hivemem_runtime.ledger.port import Committed, FeedMark, Listener
+from hivemem_runtime.ledger.port import Committed, Listener
 
 _COMMIT_TRIES: Final = 2
 _TRIES: Final = 5
@@ -35,7 +36,7 @@ class Workbench:
     entities: Mapping[str, AnyEntity]
     clock: Callable[[], int]
     memory_microseconds: int
-    cache: HeadCache = field(default_factory=HeadCache)
+    cache: MongoHeadCache = field(default_factory=MongoHeadCache)
     marks: dict[HeadKey, int] = field(default_factory=dict[HeadKey, int])
     feed: FeedMark | None = None
     """The newest feed mark that is not durable yet."""
@@ -43,7 +44,7 @@ class Workbench:
     """The newest feed mark of this worker, on whose feed its marks of keys rely."""
     listeners: list[Listener] = field(default_factory=list[Listener])
     settled: str | None = None
-    """The last attempt that left a trace and was heard of: nobody will ask for that trace any more."""
+    """The last attempt whose outcome is known: nobody needs its trace any more."""
     _session: Session | None = None
     _prefix: str = field(default_factory=lambda: secrets.token_hex(6))
     _tokens: int = 0
@@ -54,7 +55,7 @@ class Workbench:
         return f"{self._prefix}-{self._tokens}"
 
     def tell(self, committed: Sequence[Committed]) -> None:
-        """What is durable is acknowledged, whatever a listener makes of it: its fault is the loop's to report."""
+        """Call the listeners. A durable write is acknowledged even if a listener fails; the event loop reports that."""
         for listener in self.listeners:
             try:
                 listener(committed)
@@ -66,7 +67,7 @@ class Workbench:
         return Operations(self.database.name)
 
     async def write(self, operations: Operations) -> None:
-        """Each operation by itself, durable on a majority; for what may be done again without harm."""
+        """Run operations outside a transaction, durable on a majority. They must be safe to repeat."""
         with translated():
             replies = [
                 await self.database.command({**command, "writeConcern": MAJORITY}, admin=True)

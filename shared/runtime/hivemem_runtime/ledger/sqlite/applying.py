@@ -7,7 +7,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from hivemem_runtime.ledger.codec import dump, squeeze
-from hivemem_runtime.ledger.sqlite.cache import CachedHead, HeadCache
+from hivemem_runtime.ledger.sqlite.cache import CachedHead, SqliteHeadCache
 from hivemem_runtime.ledger.sqlite.rows import write
 from hivemem_runtime.ledger.sqlite.tables import Table, changes
 from hivemem_runtime.ledger.stored import StoredRecord
@@ -21,8 +21,8 @@ class NewRecord(NamedTuple):
 
 
 class NewRequest(NamedTuple):
-    """`head` is of the record that answers, None where there is none; `at` is None for what lives as long as it.
-    `digest` is of the command. `stamp` is the record's, where the record itself is not kept."""
+    """A row of `requests`: `head` and `version` name the record that answers, `at` is None if the row lives as long as
+    that record's key, `digest` is the command's, and `stamp` the record's if records are not kept."""
 
     entity: str
     head: CachedHead | None
@@ -33,7 +33,7 @@ class NewRequest(NamedTuple):
 
 
 def write_heads(
-    connection: sqlite3.Connection, tables: Mapping[str, Table], cache: HeadCache, heads: Iterable[CachedHead]
+    connection: sqlite3.Connection, tables: Mapping[str, Table], cache: SqliteHeadCache, heads: Iterable[CachedHead]
 ) -> None:
     """Heads whose rows are new get their keys."""
     added: dict[str, list[CachedHead]] = defaultdict(list)

@@ -3,22 +3,22 @@
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.errors import Internal, NotFound, Unavailable
 from hivemem_runtime.ledger.codec import decode_head, plain
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Stamp
 from hivemem_runtime.ledger.identities import require_same_command
-from hivemem_runtime.ledger.port import Committed, Decision, Head, Outcome, Write
+from hivemem_runtime.ledger.port import Committed, Decision, Head, Outcome, Write, appends_and_answer
 from hivemem_runtime.ledger.sqlite.applying import NewRecord, NewRequest, write_heads, write_records, write_requests
-from hivemem_runtime.ledger.sqlite.cache import CachedHead, HeadCache, HeadKey
+from hivemem_runtime.ledger.sqlite.cache import CachedHead, HeadKey, SqliteHeadCache
 from hivemem_runtime.ledger.sqlite.history import read_record
 from hivemem_runtime.ledger.sqlite.requests import (
     NOTHING,
     SPENT,
-    Identities,
-    Identity,
     Known,
+    SqliteIdentities,
+    SqliteIdentity,
     identities_of,
     kept_stamp,
     read_known,
@@ -38,14 +38,14 @@ class Step(NamedTuple):
     stored: StoredRecord | None
 
 
-class Batch:
+class SqliteBatch:
     """Runs writes one after the other against staged heads; `apply` writes what they staged."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         tables: Mapping[str, Table],
-        cache: HeadCache,
+        cache: SqliteHeadCache,
         clock: Callable[[], int],
         announced: Mapping[HeadKey, int],
     ) -> None:
@@ -58,7 +58,7 @@ class Batch:
         self._written: dict[HeadKey, CachedHead] = {}
         self._records: dict[str, list[NewRecord]] = defaultdict(list)
         self._requests: dict[bytes, NewRequest] = {}
-        self._identities: list[Identities] = []
+        self._identities: list[SqliteIdentities] = []
         self._outcomes: dict[bytes, Outcome] = {}
         self._known: dict[bytes, Known] = {}
         self.committed: list[Committed] = []
@@ -77,16 +77,15 @@ class Batch:
             self._read_heads(next(iter(wanted.values())), tenant, list(wanted))
 
     def run(self, place: int, write: Write) -> Outcome:
-        """The outcome of the write at a place of those that were loaded, staged; raises what its decision raises and
-        stages nothing then."""
+        """Stage the loaded write with this index and return its outcome. If its decision raises, nothing is staged."""
         identities = self._identities[place]
         known = self._repeated(write, identities)
         if known is not None:
             return known
         now = self._clock()
-        decision = write.decide(_View(self, write.tenant), now)
+        decision, answer = appends_and_answer(write.decide(_View(self, write.tenant), now))
         if not decision:
-            return self._nothing(write, identities.own, now)
+            return self._nothing(write, identities.own, now, answer)
         # Evolving and encoding may raise, so all of it is done before anything is staged.
         steps = self._steps(write, decision, now)
         remembered = self._to_remember(identities)
@@ -97,15 +96,15 @@ class Batch:
         first = steps[0].committed
         if remembered:
             self._remember(remembered, first, head)
-        return Outcome(first.stamp, first.record, first.head)
+        return Outcome(first.stamp, first.record, first.head, answer=answer)
 
-    def _to_remember(self, identities: Identities) -> list[Identity]:
+    def _to_remember(self, identities: SqliteIdentities) -> list[SqliteIdentity]:
         part_of = identities.part_of
         if part_of is None or part_of.scope in self._requests or part_of.scope in self._known:
             return identities.own
         return [*identities.own, part_of]
 
-    def _remember(self, identities: Sequence[Identity], first: Committed, head: CachedHead) -> None:
+    def _remember(self, identities: Sequence[SqliteIdentity], first: Committed, head: CachedHead) -> None:
         stamp = first.stamp
         kept_record, kept = (first.record, None) if first.entity.history else (None, kept_stamp(stamp))
         again = Outcome(stamp, kept_record, None, duplicate=True)
@@ -114,17 +113,17 @@ class Batch:
             self._requests[scope] = NewRequest(stamp.entity, head, stamp.version, purge_from, digest, kept)
             self._outcomes[scope] = again
 
-    def _nothing(self, write: Write, identities: Sequence[Identity], now: int) -> Outcome:
+    def _nothing(self, write: Write, identities: Sequence[SqliteIdentity], now: int, answer: Any) -> Outcome:
         """A request that found nothing to do stays done: delivered again, it must not hit what came meanwhile."""
         for scope, as_long_as_key, digest in identities:
             if not as_long_as_key:
                 self._requests[scope] = NewRequest(write.entity.name, None, NOTHING, now, digest)
                 self._outcomes[scope] = Outcome(None, None, None, duplicate=True)
-        return Outcome(None, None, None)
+        return Outcome(None, None, None, answer=answer)
 
     def _steps(self, write: Write, decision: Decision, now: int) -> list[Step]:
-        """What the decision appends. One time for all that is committed together, above that of each of the keys; a
-        second record of a key comes right after the first one."""
+        """Return the records of a decision. They share one commit time, later than the last one of each key; a second
+        record of a key is one microsecond later."""
         heads = [self.head(append.entity, write.tenant, append.id) for append in decision]
         at = max([now, *[head.at + 1 for head in heads]])
         last: dict[tuple[str, str], Committed] = {}
@@ -201,7 +200,7 @@ class Batch:
                     head.indexed = table.indexed(head.value)
                 self._heads[entity.name, tenant, id] = head
 
-    def _repeated(self, write: Write, identities: Identities) -> Outcome | None:
+    def _repeated(self, write: Write, identities: SqliteIdentities) -> Outcome | None:
         part_of = identities.part_of
         if part_of is not None:
             staged = self._requests.get(part_of.scope) or self._known.get(part_of.scope)
@@ -224,7 +223,7 @@ class Batch:
             return None
         return self._answered(known, write.tenant)
 
-    def _first_outcome(self, identity: Identity, tenant: str) -> Outcome | None:
+    def _first_outcome(self, identity: SqliteIdentity, tenant: str) -> Outcome | None:
         scope = identity.scope
         staged = self._requests.get(scope)
         if staged is not None:
@@ -269,7 +268,7 @@ class Batch:
 class _View:
     """The heads as one decision sees them."""
 
-    def __init__(self, batch: Batch, tenant: str) -> None:
+    def __init__(self, batch: SqliteBatch, tenant: str) -> None:
         self._batch = batch
         self._tenant = tenant
 

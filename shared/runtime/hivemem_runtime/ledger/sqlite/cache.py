@@ -19,8 +19,8 @@ HeadKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class CachedHead:
-    """`key` is None until its row is there, `indexed` is what stands in its row's index columns, `size` is its
-    body's. Version 0 where there is no such head."""
+    """A head as the writer knows it: `key` is its row id, None before it has a row; `indexed` are the values of its
+    index columns; `size` is that of its body. Version 0 means that the key was never written."""
 
     entity: AnyEntity
     tenant: str
@@ -49,7 +49,7 @@ class CachedHead:
         )
 
 
-class HeadCache:
+class SqliteHeadCache:
     """Heads by key, bounded; the oldest entries leave first. Emptied when somebody else wrote the file."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class HeadCache:
             self._bytes -= old.size
 
     def new_key(self, connection: sqlite3.Connection, table: Table) -> int:
-        """The number of a new row of heads. What is known of it holds as long as the cache does."""
+        """Return the id for a new row of heads. The cache counts them, until it is cleared."""
         last = self._last_keys.get(table.name)
         if last is None:
             row = connection.execute(f"SELECT coalesce(max(key), 0) FROM {table.name}_heads").fetchone()

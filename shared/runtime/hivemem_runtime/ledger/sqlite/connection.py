@@ -10,7 +10,7 @@ from hivemem_runtime.ledger.refusals import BrokenStore, UnfitServer
 BUSY_SECONDS: Final = 5.0
 RETRY_AFTER_MS: Final = 500
 _CHECKPOINT_PAGES: Final = 8_000
-"""Of 4 KiB. The pages that every commit touches are copied into the file once for many commits."""
+"""Pages of 4 KiB. Pages that every commit touches are then copied into the file once for many commits."""
 _MAPPED_BYTES: Final = 256 * 1024 * 1024
 _OLDEST: Final = (3, 33)
 _BROKEN: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)

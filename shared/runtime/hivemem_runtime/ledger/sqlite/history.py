@@ -12,12 +12,12 @@ from hivemem_runtime.ledger.stored import StoredRecord, matching, unpack
 LATEST: Final = 2**62
 """Above every version and position."""
 _SHORT: Final = 64
-"""A history of so many records is looked through from its end; a longer one is halved."""
+"""A search scans at most this many records from the end, and bisects longer histories."""
 _FIELDS: Final = len(StoredRecord._fields) - 1
 """Of a record's row, before its tags."""
 
 
-class Stretch(NamedTuple):
+class SqliteSpan(NamedTuple):
     """The part of a key's records that a reader asked for; `after` and `before` are excluded."""
 
     after: int
@@ -45,11 +45,11 @@ def key_of(connection: sqlite3.Connection, table: Table, tenant: str, id: str) -
 
 def read_record(connection: sqlite3.Connection, table: Table, key: int, version: int) -> StoredRecord | None:
     """One record, hot or cold."""
-    found = read_history(connection, table, key, Stretch(version - 1, version + 1, 1))
+    found = read_history(connection, table, key, SqliteSpan(version - 1, version + 1, 1))
     return found[0] if found else None
 
 
-def read_history(connection: sqlite3.Connection, table: Table, key: int, wanted: Stretch) -> list[StoredRecord]:
+def read_history(connection: sqlite3.Connection, table: Table, key: int, wanted: SqliteSpan) -> list[StoredRecord]:
     if wanted.tag is not None and (not wanted.by_position or wanted.tag[0] not in table.entity.tag_fields):
         raise AssertionError(f"{table.name} has no tag {wanted.tag[0]!r} by position")
     found: list[StoredRecord] = []
@@ -60,7 +60,7 @@ def read_history(connection: sqlite3.Connection, table: Table, key: int, wanted:
 
 
 def _read_hot(
-    connection: sqlite3.Connection, table: Table, key: int, wanted: Stretch, limit: int
+    connection: sqlite3.Connection, table: Table, key: int, wanted: SqliteSpan, limit: int
 ) -> list[StoredRecord]:
     place = "position" if wanted.by_position else "version"
     condition, values = f"key = ? AND {place} > ? AND {place} < ?", [key, wanted.after, wanted.before]
@@ -77,7 +77,7 @@ def _read_hot(
 
 
 def _read_cold(
-    connection: sqlite3.Connection, table: Table, key: int, wanted: Stretch, limit: int
+    connection: sqlite3.Connection, table: Table, key: int, wanted: SqliteSpan, limit: int
 ) -> list[StoredRecord]:
     found: list[StoredRecord] = []
     for chunk in _chunks(connection, table, key, wanted):
@@ -90,7 +90,7 @@ def _read_cold(
     return found[:limit]
 
 
-def _chunks(connection: sqlite3.Connection, table: Table, key: int, wanted: Stretch) -> Iterator[list[StoredRecord]]:
+def _chunks(connection: sqlite3.Connection, table: Table, key: int, wanted: SqliteSpan) -> Iterator[list[StoredRecord]]:
     first, last = ("first_position", "last_position") if wanted.by_position else ("first", "last")
     rows = connection.execute(
         f"SELECT chunk FROM {table.name}_cold WHERE key = ? AND {last} > ? AND {first} < ? "

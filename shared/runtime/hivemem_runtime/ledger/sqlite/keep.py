@@ -8,7 +8,8 @@ import orjson
 
 from hivemem_contracts.errors import RevisionConflict, Unavailable
 from hivemem_runtime.ledger.entity import Stamp
-from hivemem_runtime.ledger.port import Committed, FeedMark
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Committed
 from hivemem_runtime.ledger.sqlite.cache import HeadKey
 from hivemem_runtime.ledger.sqlite.history import record_from_row
 from hivemem_runtime.ledger.sqlite.requests import spend, spend_stamps, split, still_known

@@ -11,12 +11,13 @@ from typing import Final, TypeVar
 
 from hivemem_contracts.errors import Overloaded, Unavailable
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT, RecordT, Scalar, Stamp
-from hivemem_runtime.ledger.port import Covered, Due, FeedMark, Head, Listener, Outcome, Page, QueryKind, Record, Write
+from hivemem_runtime.ledger.feed_mark import FeedMark
+from hivemem_runtime.ledger.port import Covered, Due, Head, Listener, Outcome, Page, QueryKind, Record, Write
 from hivemem_runtime.ledger.sqlite import queries
 from hivemem_runtime.ledger.sqlite.connection import RETRY_AFTER_MS, connect, refusal, unavailable
 from hivemem_runtime.ledger.sqlite.history import (
     LATEST,
-    Stretch,
+    SqliteSpan,
     key_of,
     read_as_of,
     read_history,
@@ -31,7 +32,7 @@ from hivemem_runtime.ledger.sqlite.keep import (
     write_check,
     write_marks,
 )
-from hivemem_runtime.ledger.sqlite.queries import Wanted
+from hivemem_runtime.ledger.sqlite.queries import SqliteHeadQuery
 from hivemem_runtime.ledger.sqlite.schema import prepare
 from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.sqlite.writer import Task, WriteJob, Writer
@@ -162,7 +163,7 @@ class SqliteLedger:
     ) -> list[Record[RecordT]]:
         assert entity.history, f"{entity.name} keeps no history"
         table = self._tables[entity.name]
-        wanted = Stretch(after, LATEST if before is None else before, limit, reverse, by_position, tag)
+        wanted = SqliteSpan(after, LATEST if before is None else before, limit, reverse, by_position, tag)
 
         def read(connection: sqlite3.Connection) -> list[Record[RecordT]]:
             key = key_of(connection, table, tenant, id)
@@ -207,7 +208,7 @@ class SqliteLedger:
         cursor: str | None = None,
         limit: int,
     ) -> Page[Head[HeadT]]:
-        wanted = Wanted(entity, tenant, entity.index_by_name[index], equals, low, high, reverse, cursor)
+        wanted = SqliteHeadQuery(entity, tenant, entity.index_by_name[index], equals, low, high, reverse, cursor)
         return self._read(lambda connection: queries.find_heads(connection, entity, wanted, limit))
 
     async def covered(
@@ -223,7 +224,7 @@ class SqliteLedger:
         cursor: str | None = None,
         limit: int,
     ) -> Page[Covered]:
-        wanted = Wanted(entity, tenant, entity.index_by_name[index], equals, low, high, reverse, cursor)
+        wanted = SqliteHeadQuery(entity, tenant, entity.index_by_name[index], equals, low, high, reverse, cursor)
         return self._read(lambda connection: queries.find_covered(connection, wanted, limit))
 
     async def count(
@@ -236,14 +237,14 @@ class SqliteLedger:
         low: Scalar = None,
         high: Scalar = None,
     ) -> int:
-        wanted = Wanted(entity, tenant, entity.index_by_name[index], equals, low, high)
+        wanted = SqliteHeadQuery(entity, tenant, entity.index_by_name[index], equals, low, high)
         found = self._read(lambda connection: queries.count_heads(connection, wanted, COUNTED_INLINE))
         if found < COUNTED_INLINE:
             return found
         async with self._counting:
             return await asyncio.to_thread(self._count_aside, wanted)
 
-    def _count_aside(self, wanted: Wanted) -> int:
+    def _count_aside(self, wanted: SqliteHeadQuery) -> int:
         """On a connection of its own: a connection answers one at a time."""
         with closing(connect(self._path, read_only=True)) as connection:
             try:
@@ -307,7 +308,7 @@ class SqliteLedger:
 
     async def explain(self, entity: AnyEntity, index: str, query: QueryKind = "find") -> list[str]:
         declared = entity.index_by_name[index]
-        wanted = Wanted(entity, "t", declared, dict.fromkeys(declared.equals, "x"), None, None)
+        wanted = SqliteHeadQuery(entity, "t", declared, dict.fromkeys(declared.equals, "x"), None, None)
         return self._read(lambda connection: queries.explain(connection, wanted, query))
 
     def _open_writer(self) -> Writer:

@@ -1,4 +1,4 @@
-"""What stands on disk has a version, and data of each older one is brought up to today's when it is opened."""
+"""Migrations: the data on disk has a version, and older data is migrated when it is opened."""
 
 import sqlite3
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Final
 from hivemem_runtime.ledger.refusals import DataTooNew
 
 DATA_VERSION: Final = 3
-"""Raised by one with each change to what stands on disk, or to what an older release could not read."""
+"""Incremented with each change to the data on disk that an older release could not read."""
 
 
 def migrate(connection: sqlite3.Connection, found: int) -> None:
@@ -20,8 +20,8 @@ def migrate(connection: sqlite3.Connection, found: int) -> None:
 
 
 def _name_requests_in_records(connection: sqlite3.Connection) -> None:
-    """From here on a record names the requests that it answers, which the index on requests was for. And bodies may be
-    packed, which an older release does not know."""
+    """Records name the requests that they answer from this version on, which replaces the index on requests. Bodies may
+    be packed, which older releases cannot read."""
     for entity in _entities(connection):
         connection.execute(f"ALTER TABLE {entity}_records ADD COLUMN requests BLOB")
         connection.execute(f"ALTER TABLE {entity}_cold ADD COLUMN requests BLOB")
@@ -58,7 +58,7 @@ def _entities(connection: sqlite3.Connection) -> list[str]:
 
 
 def _keep_digests(connection: sqlite3.Connection) -> None:
-    """From here on a request is kept with a digest of its body. What is there has none, and matches any."""
+    """Requests have a digest of their body from this version on. Existing ones have none, and match any body."""
     connection.execute("ALTER TABLE requests ADD COLUMN digest BLOB")
 
 

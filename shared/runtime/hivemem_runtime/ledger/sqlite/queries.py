@@ -26,7 +26,7 @@ _HEAD: Final = ("id", "version", "at", "schema", "body")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SqliteHeadQuery:
     """Heads by one index: `equals`, `low <= order < high`, from where another page ended."""
 
     entity: AnyEntity
@@ -127,13 +127,13 @@ def _head(entity: Entity[HeadT, RecordT], row: Sequence[Any]) -> Head[HeadT]:
 
 
 def find_heads(
-    connection: sqlite3.Connection, entity: Entity[HeadT, RecordT], wanted: Wanted, limit: int
+    connection: sqlite3.Connection, entity: Entity[HeadT, RecordT], wanted: SqliteHeadQuery, limit: int
 ) -> Page[Head[HeadT]]:
     rows = connection.execute(*wanted.page(_HEAD, limit)).fetchall()
     return Page([_head(entity, row[1:]) for row in rows[:limit]], _cursor(wanted, rows, limit))
 
 
-def find_covered(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> Page[Covered]:
+def find_covered(connection: sqlite3.Connection, wanted: SqliteHeadQuery, limit: int) -> Page[Covered]:
     fields = wanted.index.covering
     rows = connection.execute(*wanted.page(_covered_columns(wanted.index), limit)).fetchall()
     items = [
@@ -143,20 +143,20 @@ def find_covered(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> 
     return Page(items, _cursor(wanted, rows, limit))
 
 
-def _cursor(wanted: Wanted, rows: Sequence[Sequence[Any]], limit: int) -> str | None:
+def _cursor(wanted: SqliteHeadQuery, rows: Sequence[Sequence[Any]], limit: int) -> str | None:
     if limit <= 0 or len(rows) <= limit:
         return None
     order, id = rows[limit - 1][:2]
     return wanted.cursor_after(order, id)
 
 
-def count_heads(connection: sqlite3.Connection, wanted: Wanted, limit: int | None = None) -> int:
-    """How many there are, or `limit` where there are at least so many."""
+def count_heads(connection: sqlite3.Connection, wanted: SqliteHeadQuery, limit: int | None = None) -> int:
+    """Return how many heads match, counting up to `limit`."""
     row = connection.execute(*wanted.count(limit)).fetchone()
     return int(row[0])
 
 
-def explain(connection: sqlite3.Connection, wanted: Wanted, query: QueryKind) -> list[str]:
+def explain(connection: sqlite3.Connection, wanted: SqliteHeadQuery, query: QueryKind) -> list[str]:
     columns = _covered_columns(wanted.index) if query == "covered" else _HEAD
     statement, values = wanted.count() if query == "count" else wanted.page(columns, 10)
     return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()]

@@ -1,7 +1,7 @@
-"""What a repeated write is known by: the scopes of its identities, sixteen bytes each.
+"""Identities of writes: each has a scope of sixteen bytes, by which a repeated write is recognised.
 
-Each stands in `requests` with the record that answers it, and that record names it, so that an erasure finds it. Where
-no record is kept, it stands there with the stamp that the record had, and an index finds it by its key.
+The table `requests` maps a scope to the record that answers it. The record names its scopes too, so that an erasure
+finds them. For entities without history the row has the record's stamp instead, and an index finds it by its key.
 """
 
 import sqlite3
@@ -23,17 +23,17 @@ _SCOPE_BYTES: Final = 16
 _AT_ONCE: Final = 500
 
 
-class Identity(NamedTuple):
+class SqliteIdentity(NamedTuple):
     scope: bytes
     as_long_as_key: bool
     digest: bytes | None
 
 
-class Identities(NamedTuple):
-    own: list[Identity]
-    part_of: Identity | None
+class SqliteIdentities(NamedTuple):
+    own: list[SqliteIdentity]
+    part_of: SqliteIdentity | None
     elsewhere: bytes | None
-    """The scope of what may answer, if it wrote to the same key."""
+    """The scope of another write, which answers if it wrote to the same key."""
 
     @property
     def scopes(self) -> list[bytes]:
@@ -59,11 +59,11 @@ class Known(NamedTuple):
 
 
 def kept_stamp(stamp: Stamp) -> str:
-    """What of a stamp does not stand in the columns of its request anyway."""
+    """Return the parts of a stamp that the other columns of its request do not have."""
     return orjson.dumps((stamp.at, stamp.actor, stamp.cause, stamp.traceparent)).decode()
 
 
-def identities_of(write: Write) -> Identities:
+def identities_of(write: Write) -> SqliteIdentities:
     """What a write is known by, with short names for the scopes.
 
     With the lengths of the parts in front, no text in one part can pass for another part."""
@@ -71,17 +71,17 @@ def identities_of(write: Write) -> Identities:
     own = [] if write.request_id is None else [_identity(tenant, write.request_id)]
     if write.once is not None:
         place = f"{len(tenant)},{len(write.id)}:{tenant}{write.id}"
-        own.append(Identity(_name(f"o{write.entity.name}:{place}{write.once}"), True, None))
-    return Identities(
+        own.append(SqliteIdentity(_name(f"o{write.entity.name}:{place}{write.once}"), True, None))
+    return SqliteIdentities(
         own,
         None if write.part_of is None else _identity(tenant, write.part_of),
         None if write.answered_by is None else _request_scope(tenant, write.answered_by),
     )
 
 
-def _identity(tenant: str, request: RequestId) -> Identity:
+def _identity(tenant: str, request: RequestId) -> SqliteIdentity:
     name, digest, as_long_as_key = request
-    return Identity(_request_scope(tenant, name), as_long_as_key, digest)
+    return SqliteIdentity(_request_scope(tenant, name), as_long_as_key, digest)
 
 
 def _request_scope(tenant: str, name: str) -> bytes:
@@ -104,7 +104,7 @@ def read_known(connection: sqlite3.Connection, scopes: Sequence[bytes]) -> dict[
 
 
 def split(held: Iterable[bytes | None]) -> list[bytes]:
-    """The scopes that stand in columns of records or of cold chunks."""
+    """Return the scopes that are packed in columns of records or cold chunks."""
     return [
         scopes[start : start + _SCOPE_BYTES]
         for scopes in held
@@ -114,7 +114,7 @@ def split(held: Iterable[bytes | None]) -> list[bytes]:
 
 
 def still_known(connection: sqlite3.Connection, entity: str, key: int, scopes: Sequence[bytes]) -> list[bytes]:
-    """Those that a record of this key answers: an old one may be forgotten, or stand for another write since."""
+    """Return the scopes that a record of this key still answers. An old one may be forgotten or reused since."""
     known = read_known(connection, scopes)
     return [scope for scope in scopes if scope in known and known[scope][:2] == (entity, key)]
 
@@ -130,7 +130,7 @@ def spend(connection: sqlite3.Connection, entity: str, key: int, scopes: Sequenc
 
 
 def spend_stamps(connection: sqlite3.Connection, entity: str, key: int) -> None:
-    """Likewise those that no record names."""
+    """Spend the requests of a key that no record names."""
     where = "WHERE entity = ? AND key = ? AND stamp IS NOT NULL"
     connection.execute(f"DELETE FROM requests {where} AND at IS NULL", (entity, key))
     connection.execute(f"UPDATE requests SET version = {SPENT}, stamp = NULL, digest = NULL {where}", (entity, key))

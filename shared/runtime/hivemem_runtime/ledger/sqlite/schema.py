@@ -157,8 +157,8 @@ def _walk(connection: sqlite3.Connection, name: str, columns: str, condition: st
 
 
 def _index_statement(entity: AnyEntity, index: Index) -> str:
-    """What a query asks for stands in the index too, even where it is the same in all of it: a query that names what
-    an index lacks reads the heads."""
+    """Return the statement that makes an index. The index includes every field that a query names, also a constant one,
+    or else the query would have to read the heads."""
     order = () if index.order is None else (column(index.order),)
     only = () if index.only is None else (column(index.only),)
     present = (PRESENT,) if needs_present(index) else ()

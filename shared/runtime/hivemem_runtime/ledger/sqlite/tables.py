@@ -23,7 +23,7 @@ _FALSE: Final = b"\x00"
 
 
 class Table:
-    """What is worked out once for an entity, because every write needs it."""
+    """The names and statements of an entity's tables, computed once because every write needs them."""
 
     def __init__(self, entity: AnyEntity) -> None:
         self.entity = entity
@@ -38,7 +38,7 @@ class Table:
             *((PRESENT,) if self._present else ()),
         )
         self.unindexed: tuple[Any, ...] = (None,) * len(self.index_columns)
-        """What stands in the index columns of a key that is erased."""
+        """The index columns of an erased key."""
         self.tag_columns = tuple(map(tag_column, entity.tag_fields))
         self.record_columns = ", ".join([*RECORD_COLUMNS, *self.tag_columns])
         heads = ", ".join(["key", "tenant", "id", *_HEAD_COLUMNS, *self.index_columns])
@@ -46,7 +46,7 @@ class Table:
         self.insert_records = f"INSERT OR FAIL INTO {self.name}_records (key, requests, {self.record_columns})"
 
     def indexed(self, value: Any) -> tuple[Any, ...]:
-        """What stands in the index columns of a head."""
+        """Return the index columns of a head."""
         fields = self.entity.indexed(value)
         found = tuple(map(fields.get, self._found))
         if not self._covered:
@@ -54,8 +54,8 @@ class Table:
         return found + tuple([_kept(fields.get(name)) for name in self._covered]) + self._present
 
     def update_heads(self, changed: tuple[int, ...]) -> tuple[str, str]:
-        """What stands in front of the rows, each with its key first, and behind them. Only index columns that changed
-        are set: SQLite rewrites an index for every column that a statement names, whether its value is new or not."""
+        """Return the parts of the statement before and after its rows, each of which begins with its key. It sets only
+        the index columns that changed, because SQLite rewrites an index for every column that a statement names."""
         columns = [*_HEAD_COLUMNS, *(self.index_columns[place] for place in changed)]
         settings = ", ".join(f"{name} = new.new_{name}" for name in columns)
         return (

@@ -13,8 +13,8 @@ import structlog
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_runtime.ledger.port import Committed, Listener, Outcome, Write
-from hivemem_runtime.ledger.sqlite.batch import Batch
-from hivemem_runtime.ledger.sqlite.cache import HeadCache, HeadKey
+from hivemem_runtime.ledger.sqlite.batch import SqliteBatch
+from hivemem_runtime.ledger.sqlite.cache import HeadKey, SqliteHeadCache
 from hivemem_runtime.ledger.sqlite.connection import unavailable
 from hivemem_runtime.ledger.sqlite.tables import Table
 from hivemem_runtime.ledger.turns import DecisionTimes, TurnQueue
@@ -29,7 +29,7 @@ class Context:
     """What a task of the writer works with: a savepoint of its own, inside the transaction of those beside it."""
 
     connection: sqlite3.Connection
-    cache: HeadCache
+    cache: SqliteHeadCache
     clock: Callable[[], int]
     marks: Mapping[HeadKey, int]
     committed: list[Committed]
@@ -89,7 +89,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._turns: TurnQueue[Job] = TurnQueue(type, _tenant, _is_border)
-        self._cache = HeadCache()
+        self._cache = SqliteHeadCache()
         self._failure: Unavailable | None = None
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self.marks: dict[HeadKey, int] = {}
@@ -151,7 +151,7 @@ class Writer:
                 self._run_tasks(tasks)
 
     def _next(self) -> list[Job]:
-        """The jobs whose turn it is, among all that were submitted by now."""
+        """Return the jobs whose turn it is."""
         if not self._turns:
             self._turns.put(self._queue.get())
         while not self._queue.empty():
@@ -165,7 +165,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._cache.refresh(self._connection)
-            batch = Batch(self._connection, self._tables, self._cache, self._clock, self.marks)
+            batch = SqliteBatch(self._connection, self._tables, self._cache, self._clock, self.marks)
             batch.load([job.write for job in jobs])
             for place, job in enumerate(jobs):
                 began = time.thread_time()
@@ -215,7 +215,7 @@ class Writer:
         self._deliver(results, committed)
 
     def _run_task(self, job: TaskJob[Any], committed: list[Committed]) -> Result:
-        """What it raises is its caller's to hear, and takes back only what it did itself."""
+        """Run a task in a savepoint. An error is passed to its caller and undoes this task alone."""
         context = Context(self._connection, self._cache, self._clock, self.marks, [])
         self._connection.execute("SAVEPOINT task")
         try:
@@ -262,7 +262,7 @@ class Writer:
                 for listener in self._listeners:
                     listener(committed)
         finally:
-            # What is durable is acknowledged, even where a listener has a fault, which the loop reports.
+            # A durable write is acknowledged even if a listener fails; the event loop reports that.
             self._answer(results)
             if failed:
                 self._queue.put(_Resume())

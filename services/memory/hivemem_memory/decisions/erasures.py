@@ -1,0 +1,125 @@
+"""The rules of an erasure: its start, its progress, its end and the confirmations of other workers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hivemem_contracts.errors import NotFound, RevisionConflict, TooLarge
+from hivemem_contracts.memory.requests import ConfirmErasure
+from hivemem_memory.decisions.preconditions import memory_not_found
+from hivemem_memory.entities.erasures import ERASURE, Erasure
+from hivemem_memory.entities.fences import FENCE, Fence
+from hivemem_memory.entities.memories import MEMORY
+from hivemem_runtime.ledger.identities import idempotency_conflict
+from hivemem_runtime.ledger.places import below, place_of
+from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
+
+OWN_NAME: Final = "memory"
+"""The name under which this worker confirms."""
+CONFIRMATIONS: Final = 100
+_BEHIND: Final = "\x00"
+"""A character that no place contains. Appended to a place, it begins the range after that place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureOrder:
+    """The namespaces or key to erase, the actor, and the request that caused it."""
+
+    namespaces: tuple[str, ...]
+    key: str | None
+    actor: str
+    cause: str
+    at: int | None = None
+    """The time of the session's end, or when the order was published; None for an order given now."""
+
+
+def begin_erasure(heads: Heads, receipt: str, order: ErasureOrder, now: int) -> Decision:
+    """Begin an erasure, or do nothing if the same erasure has begun before."""
+    first, *more = order.namespaces
+    begun = heads(ERASURE, receipt)
+    if begun is not None and begun.value is not None:
+        if (begun.value.namespace, begun.value.key, begun.value.more) != (first, order.key, more):
+            raise idempotency_conflict()
+        return []
+    if order.key is not None:
+        memory = heads(MEMORY, place_of(first, order.key))
+        if memory is None or memory.value is None:
+            raise memory_not_found(first, order.key)
+    erasure = Erasure(first, order.key, order.actor, now, order.cause, more=more)
+    return [*_append(receipt, erasure), *_fences(heads, order, now if order.at is None else order.at)]
+
+
+def _fences(heads: Heads, order: ErasureOrder, at: int) -> list[Append[Fence, Fence]]:
+    """Return fences against writes that were published before the erasure and are not committed yet."""
+    appends: list[Append[Fence, Fence]] = []
+    for namespace in order.namespaces:
+        place = place_of(namespace, order.key)
+        head = heads(FENCE, place)
+        if head is None or head.value is None or head.value.at < at:
+            appends.append(Append(FENCE, place, Fence(at)))
+    return appends
+
+
+def count_erased(
+    heads: Heads, receipt: str, reached: str | None, further: str, entries: int, versions: int
+) -> Decision:
+    """Count a slice before it is erased, so that it is counted once even if another worker finishes it."""
+    erasure = _running(heads, receipt, reached)
+    counted = replace(erasure, entries=erasure.entries + entries, versions=erasure.versions + versions, reached=further)
+    return _append(receipt, counted)
+
+
+def finish_erasure(heads: Heads, receipt: str, reached: str | None, now: int) -> Decision:
+    erasure = _running(heads, receipt, reached)
+    done = replace(erasure, status="done", finished_at=now, reached=None)
+    return _append(receipt, replace(done, confirmed=_confirmed(done, OWN_NAME, done.versions, now)))
+
+
+def confirm_erasure(heads: Heads, command: ConfirmErasure, now: int) -> Decision:
+    """Record the confirmation of a worker. A repeated confirmation replaces the earlier one."""
+    erasure = find_erasure(heads(ERASURE, command.receipt), command.receipt)
+    confirmed = _confirmed(erasure, command.worker, command.removed, now)
+    if len(confirmed) > CONFIRMATIONS:
+        raise TooLarge(
+            f"worker: {CONFIRMATIONS} workers have confirmed erasure {command.receipt!r}",
+            field="worker",
+            limit=CONFIRMATIONS,
+            actual=len(confirmed),
+        )
+    return _append(command.receipt, replace(erasure, confirmed=confirmed))
+
+
+def find_erasure(head: Head[Erasure] | None, receipt: str) -> Erasure:
+    if head is None or head.value is None:
+        raise NotFound(f"erasure {receipt!r} does not exist", receipt=receipt)
+    return head.value
+
+
+def ranges_of(erasure: Erasure) -> list[tuple[str, str]]:
+    """Return the ranges of places that an erasure covers, in order, each without its end."""
+    if erasure.key is not None:
+        place = place_of(erasure.namespace, erasure.key)
+        return [(place, behind(place))]
+    return sorted(map(below, (erasure.namespace, *erasure.more)))
+
+
+def behind(place: str) -> str:
+    return place + _BEHIND
+
+
+def _running(heads: Heads, receipt: str, reached: str | None) -> Erasure:
+    """Return the erasure if it is unchanged since this worker read it. Raises `RevisionConflict` if another worker
+    advanced it."""
+    erasure = find_erasure(heads(ERASURE, receipt), receipt)
+    if erasure.status != "running" or erasure.reached != reached:
+        raise RevisionConflict(f"another worker carries out erasure {receipt!r}")
+    return erasure
+
+
+def _confirmed(erasure: Erasure, worker: str, removed: int, now: int) -> list[dict[str, object]]:
+    others = [confirmation for confirmation in erasure.confirmed if confirmation["worker"] != worker]
+    return [*others, {"worker": worker, "removed": removed, "at": now}]
+
+
+def _append(receipt: str, erasure: Erasure) -> Sequence[Append[Erasure, Erasure]]:
+    return [Append(ERASURE, receipt, erasure)]

@@ -1,0 +1,140 @@
+"""The rules for putting, patching and deleting a memory. Each appends one record to the current head."""
+
+from datetime import datetime
+from typing import Any, Final, cast
+
+import orjson
+
+from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.identifiers import format_microseconds, microseconds_from_time
+from hivemem_contracts.limits import MEMORY_VALUE_BYTES
+from hivemem_contracts.memory.models import Source
+from hivemem_contracts.memory.requests import DeleteMemory, PatchMemory, PutMemory
+from hivemem_contracts.sizes import check_size
+from hivemem_memory.decisions.leases import require_claim
+from hivemem_memory.decisions.preconditions import CurrentHead, expect, living, require_living, require_unfenced
+from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, digest_of
+from hivemem_runtime.ledger.port import Heads
+
+_BLANK: Final = MemoryHead(0, "", None, "semantic", {}, "", "", 0, "", 0)
+"""The defaults for fields that the first put leaves out."""
+
+
+def put_memory(
+    heads: Heads, head: CurrentHead, command: PutMemory, agent: str, published_at: int | None, now: int
+) -> MemoryRecord:
+    """Put a value. Fields that the command leaves out keep their value while the memory lives."""
+    namespace, key = command.namespace, command.key
+    if command.lease is not None:
+        require_claim(heads, command.lease, namespace, key, now)
+    require_unfenced(heads, namespace, key, published_at)
+    memory = living(head, now)
+    expect(command.expect_version, head, memory, namespace, key)
+    before = _BLANK if memory is None else memory
+    given = command.model_fields_set
+    record = MemoryRecord(
+        "put",
+        command.value,
+        before.memory_type if command.memory_type is None else command.memory_type,
+        before.metadata if command.metadata is None else command.metadata,
+        "",
+        agent if memory is None else memory.created_by,
+        None if memory is None else memory.created_at,
+        False,
+        command.importance if "importance" in given else before.importance,
+        _microseconds(command.valid_from) if "valid_from" in given else before.valid_from,
+        _microseconds(command.valid_to) if "valid_to" in given else before.valid_to,
+        _microseconds(command.expires_at) if "expires_at" in given else before.expires_at,
+        _plain(command.source) if "source" in given else before.source,
+        before.copied_from,
+        head.at if head is not None and head.value is None else None,
+    )
+    require_times(record, now)
+    record.digest = digest_of(record)
+    return record
+
+
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else microseconds_from_time(moment)
+
+
+def _plain(source: Source | None) -> dict[str, Any] | None:
+    return None if source is None else source.model_dump()
+
+
+def require_times(record: MemoryRecord, now: int) -> None:
+    start, end = record.valid_from, record.valid_to
+    if start is not None and end is not None and start >= end:
+        raise InvalidRequest(
+            f"valid_to: {format_microseconds(end)} is not after valid_from, {format_microseconds(start)}",
+            field="valid_to",
+        )
+    if record.expires_at is not None and record.expires_at <= now:
+        raise InvalidRequest(f"expires_at: {format_microseconds(record.expires_at)} is past", field="expires_at")
+
+
+def patch_memory(
+    heads: Heads, head: CurrentHead, command: PatchMemory, published_at: int | None, now: int
+) -> MemoryRecord:
+    namespace, key = command.namespace, command.key
+    if command.lease is not None:
+        require_claim(heads, command.lease, namespace, key, now)
+    require_unfenced(heads, namespace, key, published_at)
+    memory = require_living(head, namespace, key, now)
+    expect(command.expect_version, head, memory, namespace, key)
+    value = merge_patch(memory.value, command.patch)
+    check_size("patch", len(orjson.dumps(value)), MEMORY_VALUE_BYTES)
+    return _next("patch", memory, value)
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply an RFC 7396 merge patch: null removes a field, objects are merged, other values replace."""
+    if not isinstance(patch, dict):
+        return patch
+    merged: dict[str, Any] = dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}
+    for name, value in cast("dict[str, Any]", patch).items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+def delete_memory(
+    heads: Heads, head: CurrentHead, command: DeleteMemory, published_at: int | None, now: int
+) -> MemoryRecord:
+    """Delete a memory by a version without a value."""
+    namespace, key = command.namespace, command.key
+    if command.lease is not None:
+        require_claim(heads, command.lease, namespace, key, now)
+    require_unfenced(heads, namespace, key, published_at)
+    memory = require_living(head, namespace, key, now)
+    expect(command.expect_version, head, memory, namespace, key)
+    return deletion(memory, "delete")
+
+
+def deletion(memory: MemoryHead, operation: str) -> MemoryRecord:
+    """Return the version that ends a memory, by request, by expiry or with its session."""
+    return _next(operation, memory, None, deleted=True)
+
+
+def _next(operation: str, memory: MemoryHead, value: Any, *, deleted: bool = False) -> MemoryRecord:
+    """Return the next version with another value. All other fields stay the same."""
+    record = MemoryRecord(
+        operation,
+        value,
+        memory.memory_type,
+        memory.metadata,
+        "",
+        memory.created_by,
+        memory.created_at,
+        deleted,
+        memory.importance,
+        memory.valid_from,
+        memory.valid_to,
+        memory.expires_at,
+        memory.source,
+        memory.copied_from,
+    )
+    record.digest = digest_of(record)
+    return record

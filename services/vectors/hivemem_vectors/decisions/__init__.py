@@ -1,1 +1,0 @@
-"""The rules: pure functions, one file a topic."""

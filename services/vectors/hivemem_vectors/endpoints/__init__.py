@@ -1,1 +1,0 @@
-"""The operations of the vectors service, each bound to what does it."""

@@ -1,0 +1,1 @@
+"""Vectors that users store themselves."""

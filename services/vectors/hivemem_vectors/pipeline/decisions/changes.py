@@ -1,0 +1,206 @@
+"""Changes of memories, events and sessions in plain values: from the feed, or as they were read by request."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple, cast
+
+from hivemem_contracts.changes import Change
+from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_runtime.ledger.places import place_of
+from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
+from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, WORD_CHARACTERS
+from hivemem_vectors.pipeline.entities import FOLLOWED, Followed, event_place
+
+ERASED: Final = "erased"
+_MOMENTS: Final = ("updated_at", "valid_from", "valid_to", "expires_at")
+
+
+class ItemVersion(NamedTuple):
+    """One version of an item, with the `fields` of its mirror. `text` is None if it still has to be read. Only events
+    have a `value`. With `gone` the version is a deletion, and `receipt` names the erasure behind it, if any."""
+
+    tenant: str
+    place: str
+    version: int
+    gone: bool
+    fields: dict[str, Any]
+    text: str | None
+    value: Any = None
+    receipt: str | None = None
+
+
+def version_of_change(change: Change) -> ItemVersion:
+    """Return the version that a change of a memory announces."""
+    if change.key is None:
+        raise InvalidRequest("key: a memory's change without one", field="key")
+    place = place_of(change.namespace, change.key)
+    if change.value_omitted:
+        return ItemVersion(change.tenant, place, change.version, change.operation == "deleted", {}, None)
+    value = object_of(change)
+    if change.operation == ERASED:
+        receipt = value.get("receipt")
+        return ItemVersion(
+            change.tenant, place, change.version, True, {}, None, receipt=receipt if isinstance(receipt, str) else None
+        )
+    return version_of_memory(change.tenant, value)
+
+
+def version_of_memory(tenant: str, memory: Mapping[str, Any]) -> ItemVersion:
+    """Return the version of a memory in its wire format."""
+    try:
+        place = place_of(memory["namespace"], memory["key"])
+        if memory["deleted"]:
+            return ItemVersion(tenant, place, memory["version"], True, {}, None)
+        text = text_of(memory["value"], memory["metadata"])
+        return ItemVersion(tenant, place, memory["version"], False, _fields_of_memory(memory), text)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRequest(f"value: no memory as it travels ({type(error).__name__})", field="value") from error
+
+
+def version_of_event(tenant: str, session_id: str, event: Mapping[str, Any]) -> ItemVersion:
+    """Return the version of an event in its wire format; its version is its sequence."""
+    try:
+        fields = {
+            "created_by": event["author"],
+            "updated_at": microseconds(event["at"]),
+            "metadata": short_fields(event["metadata"]),
+        }
+        return ItemVersion(
+            tenant,
+            event_place(session_id, event["event_id"]),
+            event["sequence"],
+            False,
+            fields,
+            text_of(event["content"], event["metadata"]),
+            event["content"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRequest(f"value: no event as it travels ({type(error).__name__})", field="value") from error
+
+
+def _fields_of_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"memory_type": memory["memory_type"], "created_by": memory["created_by"]}
+    if (importance := memory["importance"]) is not None:
+        fields["importance"] = float(importance)
+    for name in _MOMENTS:
+        if (moment := memory[name]) is not None:
+            fields[name] = microseconds(moment)
+    fields["metadata"] = short_fields(memory["metadata"])
+    return fields
+
+
+def short_fields(metadata: Mapping[str, Any]) -> dict[str, str | int]:
+    """Return the fields of the metadata that a recall can filter by: short ones, up to a limit."""
+    kept: dict[str, str | int] = {}
+    for name, value in metadata.items():
+        is_short = isinstance(value, str | int) and len(str(value)) <= WORD_CHARACTERS
+        if is_short and len(name) <= WORD_CHARACTERS:
+            kept[name] = value
+            if len(kept) == METADATA_FIELDS:
+                break
+    return kept
+
+
+def microseconds(moment: str) -> int:
+    return microseconds_from_time(datetime.fromisoformat(moment))
+
+
+def object_of(change: Change) -> Mapping[str, Any]:
+    """Return the value of a change that carries one."""
+    if not isinstance(change.value, Mapping):
+        raise InvalidRequest("value: no object", field="value")
+    return cast("Mapping[str, Any]", change.value)
+
+
+TEXT_CHARACTERS: Final = 200_000
+"""The most characters of one memory that are indexed. Text behind that cannot be found."""
+
+_BETWEEN: Final = "\n"
+
+
+def text_of(value: object, metadata: Mapping[str, Any]) -> str:
+    """Return `metadata.text`, or else the strings of the value in order, or an empty text."""
+    told = metadata.get("text")
+    if isinstance(told, str) and told.strip():
+        return told.strip()[:TEXT_CHARACTERS]
+    pieces: list[str] = []
+    room = TEXT_CHARACTERS
+    for string in _strings(value):
+        pieces.append(string[:room])
+        room -= len(string) + len(_BETWEEN)
+        if room <= 0:
+            break
+    return _BETWEEN.join(pieces)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yield the strings of a value. This needs no recursion, because values can be nested deeply."""
+    rest: list[object] = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            if stripped := item.strip():
+                yield stripped
+        elif isinstance(item, Mapping):
+            rest.extend(reversed(list(cast("Mapping[str, object]", item).values())))
+        elif isinstance(item, list | tuple):
+            rest.extend(reversed(cast("list[object]", item)))
+
+
+ASKS: Final = "index_events"
+
+
+class Begun(NamedTuple):
+    """A session that asks for its events to be indexed. A fork shares the events up to sequence `after` with its
+    origin, under which they are found."""
+
+    tenant: str
+    session_id: str
+    since: int
+    after: int
+
+
+def can_be_followed(session_id: str) -> bool:
+    """Return whether the session can be followed: no namespace can name one with a colon in its id."""
+    return ":" not in session_id
+
+
+def asks(session: Mapping[str, Any]) -> bool:
+    metadata: object = session.get("metadata")
+    return isinstance(metadata, Mapping) and cast("Mapping[str, Any]", metadata).get(ASKS) is True
+
+
+def shared_through(session: Mapping[str, Any]) -> int:
+    origin: object = session.get("forked_from")
+    if not isinstance(origin, Mapping):
+        return 0
+    sequence: object = cast("Mapping[str, Any]", origin).get("sequence")
+    return sequence if isinstance(sequence, int) else 0
+
+
+def follow(sessions: Sequence[Begun], heads: Heads, now: int) -> Decision:
+    """Follow the sessions that are not followed yet. A change of a session that was deleted since is ignored."""
+    del now
+    return [
+        Append(FOLLOWED, begun.session_id, Followed(indexes=True, since=begun.since))
+        for begun in sessions
+        if is_new_life(_value(heads, begun.session_id), begun.since)
+    ]
+
+
+def is_new_life(followed: Followed | None, since: int) -> bool:
+    return followed is None or followed.since < since
+
+
+def let_go(heads: Heads, session_id: str, at: int) -> Decision:
+    """Stop following a session that ended, unless another one with the same id began later."""
+    followed = _value(heads, session_id)
+    if followed is None or followed.gone or followed.since > at:
+        return []
+    return [Append(FOLLOWED, session_id, Followed(indexes=False, gone=True, since=followed.since))]
+
+
+def _value(heads: Heads, session_id: str) -> Followed | None:
+    head = heads(FOLLOWED, session_id)
+    return value_of(head)

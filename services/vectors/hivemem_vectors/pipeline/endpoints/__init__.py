@@ -1,0 +1,1 @@
+"""The steps of the pipeline, and what it asks of other services."""

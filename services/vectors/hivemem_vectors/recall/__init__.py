@@ -1,0 +1,1 @@
+"""Recall: finding memories and events by meaning and by words."""

@@ -1,0 +1,126 @@
+"""The filters of a recall: as conditions of the store, and as the same check on an item's own fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_contracts.vectors.models import RecallFilter
+from hivemem_contracts.vectors.requests import Recall
+from hivemem_vectors.pipeline.decisions.keywords import NO_WORDS, SparseEmbedding, query
+from hivemem_vectors.pipeline.decisions.points import metadata_word, metadata_words
+from hivemem_vectors.stores.ports import Between, Condition, Equal
+
+_EXACT: Final = 2**53
+"""Stores compare larger times inexactly. A bound past it is relaxed, never tightened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A recall without the vector of its query. Times are microseconds since 1970; `now` decides what has expired. A
+    filter that is None lets everything pass."""
+
+    now: int
+    prefix: str | None = None
+    memory_type: str | None = None
+    created_by: str | None = None
+    updated_after: int | None = None
+    updated_before: int | None = None
+    valid_at: int | None = None
+    min_importance: float | None = None
+    metadata: tuple[str, ...] = ()
+    """Words of `metadata_word`."""
+    tenant: str = ""
+    words: SparseEmbedding = NO_WORDS
+    limit: int = 1
+
+    @classmethod
+    def of(cls, tenant: str, body: Recall, now: int) -> "Question":
+        filters = body.filter or RecallFilter()
+        return cls(
+            now,
+            body.namespace_prefix,
+            body.memory_type,
+            filters.created_by,
+            _moment(filters.updated_after),
+            _moment(filters.updated_before),
+            _moment(filters.valid_at),
+            filters.min_importance,
+            tuple([metadata_word(name, value) for name, value in (filters.metadata or {}).items()]),
+            tenant,
+            query(body.query),
+            body.limit,
+        )
+
+    def conditions(self, *, unexpired: bool = False) -> list[Condition]:
+        """Return the conditions for the store; `holds` has the last word.
+
+        `unexpired` is optional because this condition alone takes the store as long as the search itself, and hardly
+        ever leaves anything out."""
+        equals = (("below", self.prefix), ("memory_type", self.memory_type), ("created_by", self.created_by))
+        found: list[Condition | None] = [Equal(field, value) for field, value in equals if value is not None]
+        found += [Equal("metadata", word) for word in self.metadata]
+        found.append(_between("updated_at", above=self.updated_after, below=self.updated_before))
+        if self.valid_at is not None:
+            found.append(_between("valid_from", at_most=self.valid_at, or_missing=True))
+            found.append(_between("valid_to", above=self.valid_at, or_missing=True))
+        if self.min_importance is not None:
+            found.append(Between("importance", at_least=self.min_importance))
+        if unexpired:
+            found.append(_between("expires_at", above=self.now, or_missing=True))
+        return [condition for condition in found if condition is not None]
+
+    def holds(self, fields: Mapping[str, Any]) -> bool:
+        """Return whether an item below the prefix passes, given the fields of its mirror."""
+        return (
+            (self.memory_type is None or fields.get("memory_type") == self.memory_type)
+            and (self.created_by is None or fields.get("created_by") == self.created_by)
+            and self._holds_in_time(fields)
+            and (self.min_importance is None or _at_least(fields.get("importance"), self.min_importance))
+            and (not self.metadata or set(self.metadata).issubset(metadata_words(fields.get("metadata", {}))))
+        )
+
+    def _holds_in_time(self, fields: Mapping[str, Any]) -> bool:
+        updated_at = fields["updated_at"]
+        return (
+            not expired(fields, self.now)
+            and (self.updated_after is None or updated_at > self.updated_after)
+            and (self.updated_before is None or updated_at < self.updated_before)
+            and (self.valid_at is None or _valid(fields, self.valid_at))
+        )
+
+
+def expired(fields: Mapping[str, Any], now: int) -> bool:
+    """Return whether an item has expired, given the fields of its mirror or the values of its point."""
+    expires_at = fields.get("expires_at")
+    return expires_at is not None and expires_at <= now
+
+
+def _at_least(importance: float | None, least: float) -> bool:
+    return importance is not None and importance >= least
+
+
+def _valid(fields: Mapping[str, Any], at: int) -> bool:
+    start, end = fields.get("valid_from"), fields.get("valid_to")
+    return (start is None or start <= at) and (end is None or at < end)
+
+
+def _moment(moment: datetime | None) -> int | None:
+    return None if moment is None else microseconds_from_time(moment)
+
+
+def _between(
+    field: str,
+    *,
+    above: int | None = None,
+    at_most: int | None = None,
+    below: int | None = None,
+    or_missing: bool = False,
+) -> Condition | None:
+    """Return a condition with the given bounds, or None if no bound is left."""
+    lower = None if above is None or above < -_EXACT else min(above, _EXACT)
+    until, before = (None if bound is None or bound > _EXACT else max(bound, -_EXACT) for bound in (at_most, below))
+    if lower is None and until is None and before is None:
+        return None
+    return Between(field, above=lower, at_most=until, below=before, or_missing=or_missing)

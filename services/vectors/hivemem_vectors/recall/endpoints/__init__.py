@@ -1,0 +1,1 @@
+"""The recall operation and its steps."""

@@ -1,0 +1,123 @@
+"""The recall operation: memories and events by meaning and by words, with everything that the answer may lack."""
+
+import asyncio
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from hivemem_contracts.errors import HiveError
+from hivemem_contracts.vectors import operations, requests
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.port import Ledger
+from hivemem_runtime.service import Call, Service
+from hivemem_vectors.embedders.ports import Embedder
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.recall.decisions.budget import Budget
+from hivemem_vectors.recall.decisions.filters import Question
+from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
+from hivemem_vectors.recall.endpoints.hydrate import Hydration
+from hivemem_vectors.recall.endpoints.mirror import MirrorSearch
+from hivemem_vectors.recall.endpoints.search import ItemSearch, Shortfall
+from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.stores.guarded import GuardedStore
+from hivemem_vectors.stores.ports import Vector
+
+EMBED_SECONDS: Final = 2.0
+"""After this time the words alone are searched."""
+
+
+class RecallEndpoint:
+    """`collection` holds the points of all items."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: GuardedStore,
+        embedder: Embedder,
+        memories: MemoryService,
+        waiters: IndexWaiters,
+        *,
+        collection: str,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._waiters = waiters
+        self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
+        self._hydration = Hydration(ledger, memories)
+
+    def bind(self, service: Service) -> None:
+        service.handler(operations.RECALL, self.recall)
+
+    async def recall(self, call: Call, body: requests.Recall) -> bytes:
+        embedding = asyncio.create_task(self._embed(body.query))
+        try:
+            return await self._recall(call, body, embedding)
+        finally:
+            embedding.cancel()
+
+    async def _recall(self, call: Call, body: requests.Recall, embedding: "asyncio.Task[Vector | Shortfall]") -> bytes:
+        tenant = call.sender.tenant
+        shortfalls: list[Shortfall] = []
+        if not await self._waiters.waited(tenant, body):
+            shortfalls.append(Shortfall("behind", "not everything that was written before is indexed yet"))
+        await asyncio.sleep(0)  # lets the embedder begin, so that it works during the following steps
+        waiting = await self._search.prepare(tenant, body.namespace_prefix)
+        # The time limit of the embedding begins here, because the steps before took their time anyway.
+        vector = QuestionVector(embedding, asyncio.get_running_loop().time() + EMBED_SECONDS)
+        question = Question.of(tenant, body, now_microseconds())
+        for deeper in (False, True):
+            found = await self._search.search(question, vector, waiting, deeper=deeper)
+            weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
+            budget = Budget(body.limit, body.max_tokens)
+            ranked = ranking(found.pieces, weights, question.now)
+            failure = await self._hydration.fill(budget, call, ranked, question)
+            if not budget.missing or not found.more:
+                break
+        shortfalls += [*vector.shortfalls, *found.shortfalls]
+        if failure is not None:
+            shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
+        return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
+
+    async def _embed(self, text: str) -> "Vector | Shortfall":
+        try:
+            rows = await self._embedder.embed([text])
+        except HiveError as error:
+            return Shortfall("embedder", f"the question is not embedded, its words alone are searched: {error.detail}")
+        vector: Vector = rows[0]
+        return vector
+
+
+class QuestionVector:
+    """The vector of a question, which can be awaited many times. It is None, and there is a shortfall, if the embedder
+    fails or takes too long."""
+
+    def __init__(self, embedding: "asyncio.Task[Vector | Shortfall]", until: float) -> None:
+        self._embedding = embedding
+        self._until = until
+        self.shortfalls: list[Shortfall] = []
+
+    def __await__(self) -> Generator[Any, None, Vector | None]:
+        return self._arrived().__await__()
+
+    async def _arrived(self) -> Vector | None:
+        if self.shortfalls:
+            return None
+        try:
+            async with asyncio.timeout_at(self._until):
+                # A search that is cancelled must not cancel the embedding for the others.
+                embedded = await asyncio.shield(self._embedding)
+        except TimeoutError:
+            detail = "the embedder takes too long, the words of the question alone are searched"
+            embedded = Shortfall("embedder", detail)
+        if isinstance(embedded, Shortfall):
+            self.shortfalls.append(embedded)
+            return None
+        return embedded
+
+
+def _degraded(shortfalls: Sequence[Shortfall]) -> dict[str, Any] | None:
+    if not shortfalls:
+        return None
+    reasons = list(dict.fromkeys([shortfall.reason for shortfall in shortfalls]))
+    return {"reasons": reasons, "detail": "; ".join([shortfall.detail for shortfall in shortfalls])}

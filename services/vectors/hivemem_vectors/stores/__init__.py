@@ -1,0 +1,1 @@
+"""Vector stores: their port, the guard and the check in front of any of them, and the adapters."""

@@ -1,0 +1,298 @@
+"""The check of arguments in front of every vector store."""
+
+import math
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+
+from hivemem_contracts.errors import InvalidRequest, NotFound
+from hivemem_vectors.stores.payloads import ID, TENANT
+from hivemem_vectors.stores.ports import (
+    ALTERNATIVES_PER_CONDITION,
+    CONDITIONS_PER_FILTER,
+    LONGEST_DIMENSION,
+    POINTS_PER_CALL,
+    TERMS_PER_POINT,
+    Ability,
+    Between,
+    ByWords,
+    Condition,
+    Equal,
+    Filter,
+    Hit,
+    Nearest,
+    OneOf,
+    Point,
+    PointPage,
+    Schema,
+    Sparse,
+    Value,
+    Vector,
+    VectorStore,
+)
+
+_COLLECTION: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_TERMS: Final = 2**32
+_INTEGERS: Final = 2**63
+_EXACT_INTEGERS: Final = 2**53
+
+
+class CheckedStore:
+    """A store behind a check of all arguments: it refuses with `InvalidRequest` before anything is sent."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+        self._dimensions: dict[str, int] = {}
+
+    @property
+    def words(self) -> Ability:
+        return self._store.words
+
+    async def check(self) -> None:
+        await self._store.check()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def ensure_collection(self, collection: str, schema: Schema) -> None:
+        check_schema(collection, schema)
+        self._dimensions.pop(collection, None)
+        await self._store.ensure_collection(collection, schema)
+
+    async def schema(self, collection: str) -> Schema:
+        _check_collection(collection)
+        return await self._store.schema(collection)
+
+    async def drop_collection(self, collection: str) -> None:
+        _check_collection(collection)
+        self._dimensions.pop(collection, None)
+        await self._store.drop_collection(collection)
+
+    async def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        _check_points(await self._dimension(collection), points)
+        with self._trusted(collection):
+            await self._store.upsert(collection, points)
+
+    async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
+        _check_search(query)
+        _check_count("among", len(query.among))
+        _check_dense(await self._dimension(collection), query.dense)
+        with self._trusted(collection):
+            return await self._store.nearest(collection, query)
+
+    async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
+        _check_search(query)
+        _check_collection(collection)
+        _check_sparse(query.sparse)
+        return await self._store.by_words(collection, query)
+
+    async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
+        _check_collection(collection)
+        _check_count("ids", len(ids))
+        if ids:
+            await self._store.delete(collection, tenant, ids)
+
+    async def delete_where(self, collection: str, where: Filter) -> None:
+        _check_collection(collection)
+        _check_filter(where)
+        await self._store.delete_where(collection, where)
+
+    async def scroll(
+        self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
+    ) -> PointPage:
+        _check_collection(collection)
+        _check_limit(limit)
+        _check_cursor(after)
+        if where is not None:
+            _check_filter(where)
+        return await self._store.scroll(collection, where, after=after, limit=limit)
+
+    async def count(self, collection: str, where: Filter | None = None) -> int:
+        _check_collection(collection)
+        if where is not None:
+            _check_filter(where)
+        return await self._store.count(collection, where)
+
+    async def _dimension(self, collection: str) -> int:
+        _check_collection(collection)
+        if (known := self._dimensions.get(collection)) is None:
+            known = self._dimensions[collection] = (await self._store.schema(collection)).dimension
+        return known
+
+    @contextmanager
+    def _trusted(self, collection: str) -> Generator[None]:
+        """Forget the dimension if the store does not agree: another process may have made the collection anew."""
+        try:
+            yield
+        except (NotFound, InvalidRequest):
+            self._dimensions.pop(collection, None)
+            raise
+
+
+def _check_collection(collection: str) -> None:
+    if not _COLLECTION.fullmatch(collection):
+        raise InvalidRequest("collection: not a name of [a-z][a-z0-9_-]{0,62}", field="collection")
+
+
+def check_schema(collection: str, schema: Schema) -> None:
+    _check_collection(collection)
+    if not 1 <= schema.dimension <= LONGEST_DIMENSION:
+        raise InvalidRequest(f"dimension: {schema.dimension} is not from 1 to {LONGEST_DIMENSION}", field="dimension")
+    _check_text("model", schema.model)
+    for name in schema.fields:
+        _check_field(name)
+
+
+def check_same(collection: str, expected: Schema, actual: Schema) -> None:
+    """Refuse a collection that was made for another dimension or model, which `expected` is."""
+    for name, was, wanted in (
+        ("dimension", expected.dimension, actual.dimension),
+        ("model", expected.model, actual.model),
+    ):
+        if was != wanted:
+            raise InvalidRequest(
+                f"the collection {collection} is of {name} {was}, not {wanted}",
+                field=name,
+                collection=collection,
+                expected=was,
+                actual=wanted,
+            )
+
+
+def _check_points(dimension: int, points: Sequence[Point]) -> None:
+    _check_count("points", len(points))
+    for point in points:
+        _check_text("tenant", point.tenant)
+        _check_text("id", point.id)
+        _check_dense(dimension, point.dense)
+        if point.sparse is not None:
+            _check_sparse(point.sparse)
+        _check_values(point.values)
+
+
+def _check_count(name: str, count: int) -> None:
+    if count > POINTS_PER_CALL:
+        raise InvalidRequest(
+            f"{name}: {count}, and a call takes up to {POINTS_PER_CALL}",
+            field=name,
+            limit=POINTS_PER_CALL,
+            actual=count,
+        )
+
+
+def _check_search(query: Nearest | ByWords) -> None:
+    _check_limit(query.limit)
+    _check_filter(query.where)
+    for name in query.values or ():
+        _check_field(name)
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= POINTS_PER_CALL:
+        raise InvalidRequest(f"limit: {limit} is not from 1 to {POINTS_PER_CALL}", field="limit")
+
+
+def _check_cursor(after: str | None) -> None:
+    if after is not None:
+        try:
+            UUID(after)
+        except ValueError as error:
+            raise InvalidRequest("after: not one that a page has given", field="after") from error
+
+
+def _check_dense(dimension: int, dense: Vector) -> None:
+    if dense.shape != (dimension,):
+        actual = dense.shape[0] if dense.ndim == 1 else list(dense.shape)
+        raise InvalidRequest(
+            f"vector: of dimension {actual}, and the collection's is {dimension}",
+            field="vector",
+            expected=dimension,
+            actual=actual,
+        )
+    # The cosine divides by the sum of the squares, which overflows before the numbers themselves do.
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = np.asarray(dense, np.float32)
+        squares = np.dot(single, single)
+    if not math.isfinite(squares):
+        raise InvalidRequest("vector: not of finite numbers, or too large", field="vector")
+
+
+def _check_sparse(sparse: Sparse) -> None:
+    indices, count = sparse.indices, len(sparse.indices)
+    if count != len(sparse.values):
+        raise InvalidRequest(f"sparse: {count} indices and {len(sparse.values)} values", field="sparse")
+    if count > TERMS_PER_POINT:
+        raise InvalidRequest(f"sparse: {count} terms, and {TERMS_PER_POINT} are the most", field="sparse")
+    if not all(0 <= index < _TERMS for index in indices) or len(set(indices)) != count:
+        raise InvalidRequest("sparse: an index that comes twice, or is not of 32 bits", field="sparse")
+    if not np.isfinite(np.asarray(sparse.values, np.float32)).all():
+        raise InvalidRequest("sparse: not of finite numbers", field="sparse")
+
+
+def _check_filter(where: Filter) -> None:
+    _check_text("tenant", where.tenant)
+    if len(where.conditions) > CONDITIONS_PER_FILTER:
+        raise InvalidRequest(f"filter: more than {CONDITIONS_PER_FILTER} conditions", field="filter")
+    for condition in where.conditions:
+        _check_field(condition.field)
+        _check_condition(condition)
+
+
+def _check_text(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{name}: not Unicode text", field=name) from error
+
+
+def _check_condition(condition: Condition) -> None:
+    match condition:
+        case Equal(name, value):
+            if isinstance(value, bool):
+                raise InvalidRequest(f"{name}: neither text nor an integer", field=name)
+            _check_match(name, [value])
+        case OneOf(name, values):
+            if not values or len(values) > ALTERNATIVES_PER_CONDITION:
+                raise InvalidRequest(f"{name}: not from 1 to {ALTERNATIVES_PER_CONDITION} values", field=name)
+            if len({type(value) for value in values}) > 1 or isinstance(values[0], bool):
+                raise InvalidRequest(f"{name}: neither all text nor all integers", field=name)
+            _check_match(name, values)
+        case Between():
+            bounds = [condition.at_least, condition.above, condition.at_most, condition.below]
+            given = [bound for bound in bounds if bound is not None]
+            if not given or not all(math.isfinite(bound) for bound in given):
+                raise InvalidRequest(
+                    f"{condition.field}: bounds are finite numbers, at least one", field=condition.field
+                )
+            if any(isinstance(bound, int) and abs(bound) > _EXACT_INTEGERS for bound in given):
+                raise InvalidRequest(f"{condition.field}: a bound over 2**53", field=condition.field)
+
+
+def _check_match(name: str, values: Iterable[str | int]) -> None:
+    for value in values:
+        if isinstance(value, str):
+            _check_text(name, value)
+        elif not -_INTEGERS <= value < _INTEGERS:
+            raise InvalidRequest(f"{name}: not an integer of 64 bits", field=name)
+
+
+def _check_field(name: str) -> None:
+    if not _FIELD.fullmatch(name) or name in (TENANT, ID):
+        raise InvalidRequest(f"{name!r} cannot be the name of a field", field=name)
+
+
+def _check_values(values: Mapping[str, Value]) -> None:
+    for name, value in values.items():
+        _check_field(name)
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise InvalidRequest(f"{name}: not a finite number", field=name)
+        elif isinstance(value, str | int):
+            _check_match(name, [value])
+        else:
+            _check_match(name, value)

@@ -1,0 +1,1 @@
+"""Vectors on a Qdrant server, over gRPC."""

@@ -1,0 +1,1 @@
+"""Upkeep of the index: status, sweeps, retries, lost collections and confirmed erasures."""

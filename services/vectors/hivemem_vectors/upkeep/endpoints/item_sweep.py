@@ -1,0 +1,179 @@
+"""The items of a tenant against the points that the store really has, and the other way round.
+
+Both ways go page by page and keep nothing in between: for the items of a page the store is asked by their places, for
+the points of a page the ledger is.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from hivemem_runtime.ledger.port import Head, Ledger, system_write, value_of
+from hivemem_vectors.embedders.ports import Embedder, Embeddings
+from hivemem_vectors.pipeline.decisions.points import PointName, parsed, points_of
+from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Item, Mirror, is_event, unpacked
+from hivemem_vectors.stores.guarded import GuardedStore
+from hivemem_vectors.stores.ports import Filter, OneOf, Point, StoredPoint
+from hivemem_vectors.upkeep.decisions import Tally, counts, is_done_with, lose
+from hivemem_vectors.upkeep.endpoints.memory_sweep import LOOK_SECONDS
+
+ITEMS: Final = 200
+"""The items of one page, whose places fit one filter of the store."""
+POINTS: Final = 250
+"""The points of one page, whose items are read from the ledger at once."""
+MIRRORS_AT_ONCE: Final = 20
+"""A mirror may be of megabytes."""
+
+
+class ItemSweep:
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: GuardedStore,
+        indexer: Indexer,
+        embedder: Embedder,
+        *,
+        collection: str,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._indexer = indexer
+        self._embedder = embedder
+        self._collection = collection
+        self._look_seconds = look_seconds
+
+    async def items(self, tenant: str, low: str, *, dry_run: bool) -> tuple[Tally, str | None]:
+        """Sweep a page of items from a place on. Returns where the next page begins."""
+        page = await self._ledger.find(ITEM, tenant, "all", equals={}, low=low, limit=ITEMS)
+        found = await self._found(tenant, page.items)
+        suspects = [head.id for head in page.items if _lacks(head.value, found.get(head.id, 0))]
+        lost = await self._still_lost(tenant, page.items, suspects)
+        # Memories are counted by the memory sweep.
+        tally = Tally(checked=sum(is_event(head.id) for head in page.items), missing=len(lost))
+        if lost and not dry_run:
+            await self._restore(tenant, lost)
+        return tally, None if page.cursor is None else page.items[-1].id + "\x00"
+
+    async def points(self, tenant: str, after: str | None, *, dry_run: bool) -> tuple[Tally, str | None]:
+        """Sweep a page of points behind a mark of the store. Returns the next mark."""
+        page = await self._store.scroll(self._collection, Filter(tenant), after=after, limit=POINTS)
+        left_over = await self._left_over(tenant, page.points)
+        tally = Tally(left_over=len(left_over))
+        if left_over and not dry_run:
+            await self._store.delete(self._collection, tenant, list(left_over))
+            await self._restore_wanted(tenant, left_over)
+        return tally, page.next
+
+    async def _found(self, tenant: str, heads: Sequence[Head[Item]]) -> dict[str, int]:
+        """Return how many points the store has of each item's indexed version."""
+        items = {head.id: head.value for head in heads if head.value is not None and head.value.chunks}
+        found: dict[str, int] = {}
+        if not items:
+            return found
+        where = Filter(tenant, [OneOf("place", list(items))])
+        after: str | None = None
+        while True:
+            page = await self._store.scroll(self._collection, where, after=after)
+            for point in page.points:
+                name = _named(point.id)
+                if _counts(items, name):
+                    found[name.place] = found.get(name.place, 0) + 1
+            after = page.next
+            if after is None:
+                return found
+
+    async def _still_lost(self, tenant: str, heads: Sequence[Head[Item]], suspects: Sequence[str]) -> dict[str, int]:
+        """Return the lost items with their versions, after a second look at the ledger. A version's points are removed
+        only after the ledger has the next version."""
+        if not suspects:
+            return {}
+        before = {head.id: head.value for head in heads}
+        now = await self._ledger.heads(ITEM, tenant, suspects)
+        lost: dict[str, int] = {}
+        for place in suspects:
+            was, item = before[place], now[place].value
+            if was is None or item is None or item.indexed is None:
+                continue
+            if (item.indexed, item.chunks) == (was.indexed, was.chunks):
+                lost[place] = item.indexed
+        return lost
+
+    async def _left_over(self, tenant: str, points: Sequence[StoredPoint]) -> dict[str, PointName]:
+        """Return the points that do not count and never will, by their names."""
+        named = {point.id: _named(point.id) for point in points}
+        items = await self._items(tenant, {name.place for name in named.values()})
+        idle = {id: name for id, name in named.items() if not _counts(items, name)}
+        done = {id: name for id, name in idle.items() if is_done_with(name.place, items.get(name.place), name.version)}
+        doubtful = {id: name for id, name in idle.items() if id not in done}
+        if doubtful:
+            await asyncio.sleep(self._look_seconds)
+            items = await self._items(tenant, {name.place for name in doubtful.values()})
+            done.update((id, name) for id, name in doubtful.items() if not _counts(items, name))
+        return done
+
+    async def _restore_wanted(self, tenant: str, deleted: Mapping[str, PointName]) -> None:
+        """Restore points that came to count between the last look and the deletion."""
+        items = await self._items(tenant, {name.place for name in deleted.values()})
+        wanted = {name.place: name.version for name in deleted.values() if _counts(items, name)}
+        if wanted:
+            await self._restore(tenant, wanted)
+
+    async def _items(self, tenant: str, places: Iterable[str]) -> dict[str, Item]:
+        heads = await self._ledger.heads(ITEM, tenant, list(places))
+        return {place: head.value for place, head in heads.items() if head.value is not None}
+
+    async def _restore(self, tenant: str, lost: Mapping[str, int]) -> None:
+        """Restore lost items from their mirrors; items without fitting embeddings are indexed anew."""
+        places, left = list(lost), list[str]()
+        for start in range(0, len(places), MIRRORS_AT_ONCE):
+            some = {place: lost[place] for place in places[start : start + MIRRORS_AT_ONCE]}
+            left += await self._restore_some(tenant, some)
+        if left:
+            versions = [(place, lost[place]) for place in left]
+            reads = [(ITEM, place) for place in left]
+            await self._ledger.commit(
+                system_write(tenant, ITEM, left[0], lambda heads, now: lose(heads, versions, now), reads)
+            )
+            await self._indexer.again(tenant, left)
+
+    async def _restore_some(self, tenant: str, lost: Mapping[str, int]) -> list[str]:
+        """Restore items from their mirrors. Returns the others."""
+        heads = await self._ledger.heads(MIRROR, tenant, list(lost))
+        points: dict[str, list[Point]] = {}
+        for place, version in lost.items():
+            head = heads.get(place)
+            mirror = value_of(head)
+            rows = None if mirror is None or mirror.version != version else self._rows(mirror)
+            if mirror is not None and rows is not None:
+                points[place] = points_of(tenant, place, mirror, rows)
+        await self._store.upsert(self._collection, [point for found in points.values() for point in found])
+        items = await self._items(tenant, points)
+        late = [place for place in points if (item := items.get(place)) is None or item.indexed != lost[place]]
+        outdated = [point.id for place in late for point in points[place]]
+        await self._store.delete(self._collection, tenant, outdated)
+        return [place for place in lost if place not in points]
+
+    def _rows(self, mirror: Mirror) -> Embeddings | None:
+        """Return the embeddings of a mirror if they fit the collection."""
+        if not mirror.embeddings or mirror.model != self._embedder.model:
+            return None
+        rows = unpacked(mirror.embeddings, len(mirror.texts))
+        return rows if rows.shape[1] == self._embedder.dimension else None
+
+
+def _named(id: str) -> PointName:
+    """Return the parsed name; a foreign point belongs to nothing."""
+    try:
+        return parsed(id)
+    except ValueError:
+        return PointName("", 0, 0)
+
+
+def _lacks(item: Item | None, found: int) -> bool:
+    return item is not None and item.indexed is not None and found < item.chunks
+
+
+def _counts(items: Mapping[str, Item | None], name: PointName) -> bool:
+    return counts(items.get(name.place), name.version, name.chunk)

@@ -1,0 +1,20 @@
+"""The services as attributes of a client, generated from the contracts by `make docs`."""
+
+from typing import TYPE_CHECKING
+
+from hivemem.artifacts import Artifacts
+from hivemem.services import Memory, Sessions
+from hivemem.vectors import Vectors
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
+
+
+class Services:
+    """Every service of the fleet, by its name."""
+
+    def __init__(self, hive: "Hive") -> None:
+        self.sessions = Sessions(hive)
+        self.memory = Memory(hive)
+        self.artifacts = Artifacts(hive)
+        self.vectors = Vectors(hive)

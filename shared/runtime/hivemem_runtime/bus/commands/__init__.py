@@ -1,0 +1,1 @@
+"""Durable commands: partitions of INGEST, each with one pinned consumer at a time."""

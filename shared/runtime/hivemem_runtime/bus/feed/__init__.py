@@ -1,0 +1,1 @@
+"""The feed: announcing commits, mending what the stream lost, reading it."""

@@ -1,0 +1,1 @@
+"""Reactions: batches of changes for the handlers of a worker."""

@@ -1,0 +1,1 @@
+"""Requests: taken as they are read, begun by turns of tenants, answered."""

@@ -1,0 +1,56 @@
+"""The declaration of a worker, the program that runs one, and the workers that are installed."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeGuard
+
+from hivemem_contracts.operations import ServiceContract
+from hivemem_runtime.distribution import worker_entries
+from hivemem_runtime.settings import SettingsT, load
+from hivemem_runtime.worker import UNFIT, Worker, run
+
+
+class WorkerNotLoaded(Exception):
+    """An installed worker cannot be loaded; the text names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerKind(Generic[SettingsT]):
+    """One kind of worker: the service it serves, its settings, and the function that builds it from them."""
+
+    contract: ServiceContract
+    settings: type[SettingsT]
+    build: Callable[[SettingsT], Worker]
+
+
+def main(kind: WorkerKind[SettingsT]) -> int:
+    """Run one worker until a signal ends it, and return the exit code: 2 if its environment is unfit."""
+    try:
+        settings = load(kind.settings)
+        run(settings, lambda: kind.build(settings))
+    except UNFIT as error:
+        sys.stderr.write(f"hivemem-{kind.contract.name}: {error}\n")
+        return 2
+    return 0
+
+
+def installed_workers() -> list[WorkerKind[Any]]:
+    """Return the installed kinds of worker, sorted by name. Raises `WorkerNotLoaded`."""
+    return [_load(entry.name, entry.load) for entry in worker_entries()]
+
+
+def _load(name: str, load: Callable[[], object]) -> WorkerKind[Any]:
+    try:
+        found = load()
+    except Exception as error:
+        raise WorkerNotLoaded(f"the worker {name} cannot be loaded: {error!r}") from error
+    if not _is_kind(found):
+        raise WorkerNotLoaded(f"the worker {name} cannot be loaded: {found!r} is no WorkerKind")
+    if found.contract.name != name:
+        raise WorkerNotLoaded(f"the worker {name} cannot be loaded: it serves {found.contract.name}")
+    return found
+
+
+def _is_kind(found: object) -> TypeGuard[WorkerKind[Any]]:
+    return isinstance(found, WorkerKind)
