@@ -1,7 +1,7 @@
 """Requests and durable commands of an agent that retries until it is answered, by a plain NATS client."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import nats
@@ -49,6 +49,8 @@ class Asking:
     service: str
     agent: str = AGENT
     tenant: str = TENANT
+    resent: set[str] = field(default_factory=set[str])
+    """Ids of requests that had no answer in time and were sent again: a worker may get an earlier copy much later."""
 
     async def request(
         self, operation: str, body: Answer, id: str | None = None, *, seconds: float = ANSWER_SECONDS
@@ -74,6 +76,8 @@ class Asking:
                 reply = await self.client.request(subject, data, timeout=seconds, headers=headers)
             except (TimeoutError, nats.errors.Error, OSError) as error:
                 failure = repr(error)
+                if id:
+                    self.resent.add(id)
             else:
                 answer = cast("Answer", orjson.loads(reply.data))
                 fault = cast("Answer | None", answer.get("error"))

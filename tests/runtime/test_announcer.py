@@ -55,6 +55,10 @@ async def start(client: Client) -> AsyncIterator[Start]:
         await announcer.stop()
 
 
+async def told_all(client: Client) -> bool:
+    return await told(client) == {"a": [1, 2], "b": [1]}
+
+
 async def out(announcer: Announcer) -> None:
     await eventually(lambda: announcer.status()["queued"] == 0, "the queue is empty")
 
@@ -100,6 +104,20 @@ async def test_nothing_is_lost_or_told_twice_over_restarts_of_the_server(
             bus.start()
     await out(announcer)
     assert await told(client) == {"a": list(range(1, 181))} | {f"t{n}": [1, 2, 3, 4] for n in range(20)}
+
+
+async def test_commits_of_a_worker_whose_clock_was_ahead_are_told_before_their_time(
+    client: Client, start: Start, tmp_path: Path
+) -> None:
+    ahead = open_ledger(tmp_path / "things.db", clock=later)
+    await ahead.open()
+    await count_many(ahead, ["a", "b", "a"])
+    await ahead.close()
+    ledger = open_ledger(tmp_path / "things.db")
+    await ledger.open()
+    start(ledger)
+    await eventually(lambda: told_all(client), "the commits are told")
+    await ledger.close()
 
 
 async def test_a_stream_that_is_deleted_is_made_anew_and_told_everything(

@@ -79,8 +79,8 @@ LEVEL: Final[Entity[Thing, Thing]] = Entity(
 """An entity without history."""
 
 
-def open_ledger(path: Path) -> SqliteLedger:
-    return SqliteLedger(path, [THING, LEVEL])
+def open_ledger(path: Path, **options: Any) -> SqliteLedger:
+    return SqliteLedger(path, [THING, LEVEL], **options)
 
 
 def count(ledger: Ledger, id: str, note: str = "") -> Awaitable[Outcome]:

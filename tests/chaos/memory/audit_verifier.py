@@ -49,7 +49,8 @@ def _check_done(where: Place, links: Sequence[Body], entries: Sequence[Entry]) -
 
 
 def _check_refused(journal: Journal, links: Sequence[Body]) -> Iterator[str]:
-    """Check that the chain has each refusal once. A caller that retried may know only the second of two reasons."""
+    """Check that the chain has each refusal once. A caller that retried may know only the second of two reasons, and
+    hears nothing of an earlier copy of its request that is refused after an erasure."""
     counts = Counter((link["request_id"], link["error"]) for link in links)
     for (id, error), count in sorted(counts.items()):
         if count > 1:
@@ -57,7 +58,7 @@ def _check_refused(journal: Journal, links: Sequence[Body]) -> Iterator[str]:
     for refusal in journal.refusals:
         if not counts[refusal]:
             yield f"audit: no link tells that {refusal.id} was refused: {refusal.error}"
-    known = {refusal.id for refusal in journal.refusals} | journal.late
+    known = {refusal.id for refusal in journal.refusals} | journal.late | journal.resent
     for id, error in sorted(counts):
         if id not in known and counts[id, error]:
             yield f"audit: a link tells that {id} was refused: {error}; it heard nothing of that"

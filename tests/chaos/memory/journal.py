@@ -40,6 +40,9 @@ class Journal(journal.Journal):
     """Ids of writes that were refused on a retry after their worker had died: MongoDB may still carry out the first
     try."""
 
+    resent: set[str] = field(default_factory=set[str])
+    """Ids of acknowledged writes of which another copy may arrive later."""
+
     late: set[str] = field(default_factory=set[str])
     """Ids of durable commands that an erasure may overtake: each may be done before it or refused after it."""
 

@@ -59,6 +59,8 @@ class Writer:
             if refused.tries > 1:
                 self.journal.unsure.add(sent.id)
             raise
+        if sent.id in self.asking.resent:
+            self.journal.resent.add(sent.id)
         if repeats:
             await self._maybe_repeat(sent)
         await asyncio.sleep(THINK_SECONDS)

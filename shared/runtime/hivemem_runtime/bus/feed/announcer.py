@@ -41,6 +41,9 @@ KNOWN_KEYS: Final = 50_000
 SWEEP_SECONDS: Final = 1.0
 SWEEP_AGE_SECONDS: Final = 2.0
 SWEEP_KEYS: Final = 200
+ANY_AGE_SECONDS: Final = 5.0
+"""The pause between two sweeps that take due keys of any age."""
+ANY_AGE: Final = 2**62
 SWEEP_SHARE_SECONDS: Final = 0.05
 """While the queue is not empty, sweeps and the queue take turns of about this length."""
 FLUSH_SECONDS: Final = 10.0
@@ -81,6 +84,7 @@ class Announcer:
         self._was_checked = asyncio.Event()
         self._failing_since: float | None = None
         self._failure = ""
+        self._any_age_at = 0.0
         self.published = 0
         ledger.on_commit(self._committed)
 
@@ -93,6 +97,7 @@ class Announcer:
         self._client, self._publisher = client, None
         self._guard.start(client, streams or StreamSettings())
         self._failing_since = None
+        self._any_age_at = 0.0
         self._was_checked.clear()
         self._task = asyncio.create_task(self._run(), name="hivemem-announcer")
 
@@ -308,13 +313,23 @@ class Announcer:
             future.set_result(None)
 
     async def _sweep(self) -> bool:
-        """Whether nothing is left that had to wait for the queue."""
+        """Announce due keys from the store. Return whether none of them had to wait for the queue.
+
+        The age of a commit is by the clock of the worker that made it, which may have been hours ahead. So a sweep
+        takes due keys of any age at first, and now and then when the queue is empty.
+        """
         older_than = self._clock() - int(SWEEP_AGE_SECONDS * 1_000_000)
-        if self._queue:
+        any_age = not self._queue and elapsed_seconds() >= self._any_age_at
+        if any_age:
+            older_than = ANY_AGE
+        elif self._queue:
             # Later commits are in the queue or follow: waves announce them many times as cheaply.
             older_than = min(older_than, self._queue[0].stamp.at)
         until = elapsed_seconds() + SWEEP_SHARE_SECONDS
-        for due in await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS):
+        found = await self._ledger.due(older_than=older_than, limit=SWEEP_KEYS)
+        if any_age and len(found) < SWEEP_KEYS:
+            self._any_age_at = elapsed_seconds() + ANY_AGE_SECONDS
+        for due in found:
             await self._catch_up(due, (due.entity, due.tenant, due.id))
             if self._queue and elapsed_seconds() >= until:
                 return False
