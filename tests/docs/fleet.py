@@ -44,12 +44,11 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(directory: Path, more: Mapping[str, str] | None = None) -> Generator[Fleet]:
-    """Run `hivemem up` in a folder; `more` are variables of its environment."""
+def running_fleet(directory: Path, environment: Mapping[str, str] | None = None) -> Generator[Fleet]:
+    """Run `hivemem up` in a folder, by default in the environment of the tests without its settings."""
     log = directory / "up.log"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")} | dict(
-        more or {}
-    )
+    if environment is None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
     command = [str(BIN / "hivemem"), "up", "--nats-port", "0", "--http-port", "0"]
     process = spawn(command, directory=directory, environment=environment, log=log)
     try:
