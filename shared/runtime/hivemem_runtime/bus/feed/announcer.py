@@ -85,6 +85,9 @@ class Announcer:
         self._failing_since: float | None = None
         self._failure = ""
         self._any_age_at = 0.0
+        self._swept = 0.0
+        self._flushed = False
+        """Whether the last step flushed a key that somebody waits for."""
         self.published = 0
         ledger.on_commit(self._committed)
 
@@ -181,20 +184,11 @@ class Announcer:
         self._wake.set()
 
     async def _run(self) -> None:
-        swept, backoff = 0.0, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        self._swept = 0.0
         while not self._ended and not (self._stopping and not self._queue):
             try:
-                if self._guard.doubtful():
-                    await self._check()
-                elif self._wanted:
-                    await self._flush_wanted()
-                elif elapsed_seconds() - swept >= SWEEP_SECONDS:
-                    # Before the queue, which need never be empty.
-                    swept = elapsed_seconds() - (0 if await self._sweep() else SWEEP_SECONDS - SWEEP_SHARE_SECONDS)
-                elif self._queue:
-                    await self._wave()
-                else:
-                    await self._wait()
+                await self._step()
                 backoff.succeeded()
                 self._failing_since = None
             except FeedDoubtful as error:
@@ -214,6 +208,25 @@ class Announcer:
                 self._failed(repr(error))
                 log.exception("announcing failed", queued=len(self._queue))
                 await asyncio.sleep(LONGEST_RETRY_SECONDS)
+
+    async def _step(self) -> None:
+        """Do what is next. Sweeps and the queue have a turn after each key that somebody waits for."""
+        sweep_is_due = elapsed_seconds() - self._swept >= SWEEP_SECONDS
+        if self._guard.doubtful():
+            await self._check()
+        elif self._wanted and not (self._flushed and (sweep_is_due or self._queue)):
+            self._flushed = True
+            await self._flush_wanted()
+        elif sweep_is_due:
+            # Before the queue, which need never be empty.
+            self._flushed = False
+            done = await self._sweep()
+            self._swept = elapsed_seconds() - (0 if done else SWEEP_SECONDS - SWEEP_SHARE_SECONDS)
+        elif self._queue:
+            self._flushed = False
+            await self._wave()
+        else:
+            await self._wait()
 
     def _failed(self, reason: str) -> None:
         self._failure = reason

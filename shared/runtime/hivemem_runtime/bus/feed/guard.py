@@ -114,9 +114,11 @@ class FeedGuard:
         connection, doubts = client.client_id, self._doubts
         await keeper.watch(self.doubt)
         await keeper.prepare()
-        state = await keeper.state()
+        # The marks are read before the stream. Reactions move them on meanwhile, so a stream that was read first could
+        # seem to end before them.
         durable = await self._ledger.feed_mark()
         marks = [mark for mark in (durable, self._mark) if mark is not None]
+        state = await keeper.state()
         suspected, self._suspected = self._suspected, None
         loss = await keeper.loss(state, marks) or await self._scrubbed(keeper, state) or suspected
         if self._mark is None and durable is not None and not (loss is not None and loss.anew):
