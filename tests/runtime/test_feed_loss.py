@@ -8,10 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import orjson
 import pytest
 from nats.aio.client import Client
 
-from hivemem_contracts.streams import FEED_EPOCH
+from hivemem_contracts.streams import FEED_EPOCH, FEED_ID
 from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.bus.feed.stream_keeper import FeedKeeper, StreamState
 from hivemem_runtime.bus.jetstream import ask
@@ -347,3 +348,24 @@ async def all_told(client: Client, last: dict[str, int]) -> None:
     except AssertionError:
         assert found == expected
         raise
+
+
+async def test_a_mark_that_moves_on_during_a_check_is_no_loss(
+    announcer: Announcer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await announcer.checked()
+    guard, read_state = announcer._guard, FeedKeeper.state
+    looked: list[int] = []
+
+    async def state(keeper: FeedKeeper) -> StreamState:
+        """Return the state before a message that a reaction relies on by the time of its return."""
+        found = await read_state(keeper)
+        stored = await client.request("hive.chg.acme.odd.x", b"{}", timeout=10, headers={FEED_ID: "odd:1"})
+        looked.append(int(orjson.loads(stored.data)["seq"]))
+        guard.note(looked[-1], "odd:1")
+        return found
+
+    monkeypatch.setattr(FeedKeeper, "state", state)
+    guard.doubt()
+    await eventually(lambda: bool(looked) and not guard.unchecked(), "the feed is looked at again")
+    assert announcer.status()["losses"] == []
