@@ -354,7 +354,7 @@ async def test_a_mark_that_moves_on_during_a_check_is_no_loss(
     announcer: Announcer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await announcer.checked()
-    guard, read_state = announcer._guard, FeedKeeper.state
+    guard, read_state = announcer._guard, FeedKeeper.state  # pyright: ignore[reportPrivateUsage]  # it stands for a reaction
     looked: list[int] = []
 
     async def state(keeper: FeedKeeper) -> StreamState:
