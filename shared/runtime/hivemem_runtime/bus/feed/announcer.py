@@ -58,13 +58,7 @@ Key = tuple[str, str, str]
 class Announcer:
     """Listens to a ledger's commits and publishes them, from `start` to `stop`; it may be started again."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        entities: Sequence[AnyEntity],
-        *,
-        clock: Any = None,
-    ) -> None:
+    def __init__(self, ledger: Ledger, entities: Sequence[AnyEntity], *, clock: Any = None) -> None:
         self._client: Client | None = None
         self._publisher: Publisher | None = None
         self._ledger = ledger
