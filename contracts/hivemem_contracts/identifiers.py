@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, PlainSerializer, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from hivemem_contracts.limits import ID_CHARACTERS
+from hivemem_contracts.limits import ID_CHARACTERS, INBOX_PREFIX_BYTES
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _NO_CONTROL_NO_EDGE_SPACE: Final = r"^[^\p{Cc}\s](?:[^\p{Cc}]*[^\p{Cc}\s])?$"
@@ -18,6 +18,9 @@ NAMESPACE_ROOTS: Final = ("temp", "session", "user", "app", "project")
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS, pattern=_NO_CONTROL_NO_EDGE_SPACE)]
 """An id, a ULID or the caller's own: 1-256 characters, no control characters, no space at either end."""
+
+AgentName = Annotated[str, StringConstraints(min_length=1, max_length=INBOX_PREFIX_BYTES)]
+"""The name of an agent, which may be any text that a subject can carry."""
 
 
 def _check_namespace(value: str) -> str:

@@ -214,6 +214,17 @@ async def test_there_and_back_again(bot: Agent) -> None:
     ]
 
 
+async def test_a_writer_may_have_any_name_of_an_agent(bot: Agent) -> None:
+    writer = Agent(bot.client, bot.worker, bot.tenant, " \u00e4\n" + "x" * 800)
+    await writer.put("k", 1)
+    lines = await bot.pages("export", prefix=NAMESPACE)
+    copy = await bring(bot, *(item | {"namespace": "project:copy"} for item in lines))
+    assert [result["outcome"] for result in copy] == ["created"]
+    found = await bot.pages("list", prefix=NAMESPACE, created_by=writer.name)
+    assert [memory["updated_by"] for memory in found] == [writer.name]
+    assert len(await bot.pages("audit", actor=writer.name)) == 1
+
+
 async def test_large_memories_are_exported_in_shorter_pages(bot: Agent) -> None:
     for number in range(4):
         await bot.put(f"k{number}", f"{number}" + "x" * 400_000)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from hivemem_contracts.fields import Metadata
-from hivemem_contracts.identifiers import Id, Namespace, Time
+from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
 from hivemem_contracts.limits import MEMORY_VALUE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
@@ -46,9 +46,9 @@ class Copied(RequestBody):
     namespace: Namespace
     key: Id
     version: int
-    created_by: Id
+    created_by: AgentName
     created_at: Time
-    updated_by: Id
+    updated_by: AgentName
     updated_at: Time
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Version
-from hivemem_contracts.identifiers import Id, Namespace, NamespacePrefix, Time
+from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePrefix, Time
 from hivemem_contracts.limits import (
     BATCH_ITEMS,
     LEASE_MAXIMUM_MS,
@@ -99,7 +99,7 @@ class ReadHistory(RequestBody):
 class ListMemories(RequestBody):
     prefix: NamespacePrefix
     memory_type: MemoryType | None = None
-    created_by: Id | None = None
+    created_by: AgentName | None = None
     updated_after: Time | None = Field(default=None, description="Only memories written later than this.")
     valid_at: Time | None = Field(default=None, description="Only memories valid at this moment.")
     include_deleted: bool = False
@@ -113,7 +113,7 @@ class ListMemories(RequestBody):
 class CountMemories(RequestBody):
     prefix: NamespacePrefix
     memory_type: MemoryType | None = None
-    created_by: Id | None = None
+    created_by: AgentName | None = None
     include_deleted: bool = False
 
 
@@ -170,7 +170,7 @@ class ReadAudit(RequestBody):
 
     namespace: NamespacePrefix | None = Field(default=None, description="This one and all below it.")
     key: Id | None = Field(default=None, description="One key of exactly this namespace.")
-    actor: Id | None = None
+    actor: AgentName | None = None
     operation: Id | None = None
     since: Time | None = None
     until: Time | None = Field(default=None, description="Before this moment.")

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
-from hivemem_contracts.identifiers import Id, Time
+from hivemem_contracts.identifiers import AgentName, Id, Time
 from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM
 from hivemem_contracts.model import RequestBody
 from hivemem_contracts.sessions.models import (
@@ -60,7 +60,7 @@ class ListEvents(RequestBody):
     since: Time | None = Field(default=None, description="Only events committed at this moment or later.")
     until: Time | None = Field(default=None, description="Only events committed before this moment.")
     type: Id | None = None
-    author: Id | None = None
+    author: AgentName | None = None
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
     reverse: bool = Field(default=False, description="Newest first.")

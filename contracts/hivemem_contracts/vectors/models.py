@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from hivemem_contracts.fields import Metadata
-from hivemem_contracts.identifiers import Id, Time
+from hivemem_contracts.identifiers import AgentName, Id, Time
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS, RECALL_FILTERS
 from hivemem_contracts.memory.models import Importance, MemoryType
 from hivemem_contracts.model import ReplyBody, RequestBody
@@ -44,7 +44,7 @@ class RecallFilter(RequestBody):
     """Conditions that an item must meet. A field that is left out sets no condition."""
 
     metadata: Matched | None = None
-    created_by: Id | None = None
+    created_by: AgentName | None = None
     updated_after: Time | None = Field(default=None, description="Written later than this.")
     updated_before: Time | None = Field(default=None, description="Written before this moment.")
     valid_at: Time | None = Field(default=None, description="Only memories valid at this moment.")
