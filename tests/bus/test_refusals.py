@@ -164,10 +164,11 @@ async def test_dead_letters_are_looked_at_before_they_are_stored(
     await eventually(empty, "every command is settled")
     await partitions.stop()
     assert ledger.numbers == [0, 2, 6]
-    assert [(name, id) for name, id, _, _ in looking.refusals] == [
+    # At least once: a retry may look again at one behind it.
+    assert {(name, id) for name, id, _, _ in looking.refusals} == {
         ("add", "a-1"),
         ("add", "a-3"),
         ("add_slowly", "a-5"),
         ("add", "a-7"),
-    ]
+    }
     assert len(await messages_in(client, DEAD)) == 5
