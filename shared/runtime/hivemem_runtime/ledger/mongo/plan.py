@@ -1,6 +1,5 @@
 """What a batch of writes decides, worked out in memory on known heads. Pure: it may run again on newer ones."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -114,7 +113,7 @@ class Plan:
             self.settled.append(repeated)
             return
         view = _View(self, write.tenant)
-        began = time.thread_time()
+        self.times.begin()
         try:
             self.settled.append(self._run(write, view, identities))
         except HeadsMissing as missing:
@@ -123,7 +122,7 @@ class Plan:
         except Exception as error:  # whatever a decision raises is its caller's to hear
             self._doubt(view, identities)
             self.settled.append(error)
-        self.times.add(write.tenant, time.thread_time() - began)
+        self.times.end(write.tenant)
 
     def find(self, key: HeadKey) -> KnownHead | None:
         """A head as this batch leaves it so far."""

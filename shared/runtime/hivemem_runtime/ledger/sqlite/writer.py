@@ -4,7 +4,6 @@ import asyncio
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -168,14 +167,14 @@ class Writer:
             batch = SqliteBatch(self._connection, self._tables, self._cache, self._clock, self.marks)
             batch.load([job.write for job in jobs])
             for place, job in enumerate(jobs):
-                began = time.thread_time()
+                times.begin()
                 try:
                     results.append((job.future, batch.run(place, job.write), None))
                 except sqlite3.Error:
                     raise
                 except Exception as error:  # the caller hears what its decision raised
                     results.append((job.future, None, error))
-                times.add(job.write.tenant, time.thread_time() - began)
+                times.end(job.write.tenant)
                 if times.enough:
                     break
             heads = batch.apply()
