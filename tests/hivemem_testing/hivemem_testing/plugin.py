@@ -1,4 +1,6 @@
-"""Servers as fixtures: each is started when the first test asks for it, and the run reports the origin of each."""
+"""Servers as fixtures: each is started when the first test asks for it, and the run reports the origin of each.
+
+A long run also reports how long each folder took."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from hivemem_testing.servers import shared_minio, shared_mongo, shared_nats, sha
 from hivemem_testing.stores import left_out
 
 LINES = pytest.StashKey[list[str]]()
+LONG_RUN_SECONDS = 60.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,6 +25,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("servers")
         for line in lines:
             terminalreporter.write_line(line)
+    taken = seconds_by_folder(terminalreporter)
+    if sum(taken.values()) > LONG_RUN_SECONDS:
+        terminalreporter.section("seconds by folder")
+        for folder, seconds in taken.items():
+            terminalreporter.write_line(f"{seconds:7.1f} {folder}")
+
+
+def seconds_by_folder(reporter: pytest.TerminalReporter) -> dict[str, float]:
+    """Return the seconds that the tests of each folder took, with their fixtures, longest first."""
+    taken: dict[str, float] = {}
+    for reports in reporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = report.location[0].rpartition("/")[0]
+                taken[folder] = taken.get(folder, 0.0) + report.duration
+    return dict(sorted(taken.items(), key=lambda one: -one[1]))
 
 
 @pytest.fixture(scope="session")
