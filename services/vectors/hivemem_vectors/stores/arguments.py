@@ -17,7 +17,6 @@ from hivemem_vectors.stores.ports import (
     LONGEST_DIMENSION,
     POINTS_PER_CALL,
     TERMS_PER_POINT,
-    Ability,
     Between,
     ByWords,
     Condition,
@@ -47,11 +46,8 @@ class CheckedStore:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
+        self.words = store.words
         self._dimensions: dict[str, int] = {}
-
-    @property
-    def words(self) -> Ability:
-        return self._store.words
 
     async def check(self) -> None:
         await self._store.check()

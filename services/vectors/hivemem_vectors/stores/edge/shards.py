@@ -52,13 +52,17 @@ def edge_filter(where: Mapping[str, Any] | None, numbers: Iterable[str] = ()) ->
 
 
 def _condition(condition: Mapping[str, Any]) -> Any:
-    name = condition["field"]
-    if "equal" in condition:
-        return FieldCondition(key=name, match=MatchValue(condition["equal"]))
-    if "one_of" in condition:
-        return FieldCondition(key=name, match=MatchAny(condition["one_of"]))
-    within = FieldCondition(key=name, range=RangeFloat(**condition["between"]))
-    return Filter(should=[within, IsEmptyCondition(name)]) if condition["or_missing"] else within
+    """Return a condition of the port, which came as an object with its fields, in the engine's terms."""
+    match condition:
+        case {"field": name, "value": value}:
+            return FieldCondition(key=name, match=MatchValue(value))
+        case {"field": name, "values": values}:
+            return FieldCondition(key=name, match=MatchAny(values))
+        case {"field": name, "at_least": gte, "above": gt, "at_most": lte, "below": lt, "or_missing": or_missing}:
+            within = FieldCondition(key=name, range=RangeFloat(gte=gte, gt=gt, lte=lte, lt=lt))
+            return Filter(should=[within, IsEmptyCondition(name)]) if or_missing else within
+        case _:
+            raise ValueError(f"no condition has the fields {list(condition)}")
 
 
 FoundPoint = tuple[str, float, Mapping[str, Any]]
