@@ -22,8 +22,8 @@ from hivemem_runtime.worker import Parts, Worker
 from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
 from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
 from hivemem_vectors.embedders.ports import Embedder, GuardedEmbedder
+from hivemem_vectors.own import endpoints as own
 from hivemem_vectors.own.decisions import physical, schema_of
-from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR
 from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.pipeline.decisions.drafts import Chunker, CountTokens
@@ -236,8 +236,7 @@ def build(settings: VectorsSettings) -> Worker:
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
     RecallEndpoint(ledger, store, embedder, memories, waiters, collection=collection).bind(service)
-    VectorCommands(sync).bind(service)
-    VectorQuery(ledger, store).bind(service)
+    own.bind(service, store, sync)
     StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed).bind(service)
     sweep = SweepEndpoint(
         MemorySweep(ledger, memories, indexer, feed),

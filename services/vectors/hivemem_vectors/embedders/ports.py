@@ -107,7 +107,14 @@ class EmbedderWrapper:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self.model, self.dimension = embedder.model, embedder.dimension
+
+    @property
+    def model(self) -> str:
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
 
     async def close(self) -> None:
         await self._embedder.close()
