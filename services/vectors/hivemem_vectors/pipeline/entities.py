@@ -65,6 +65,12 @@ def session_of(place: str) -> str:
     return namespace_and_key(place)[0].removeprefix("session:")
 
 
+def session_named(namespace: str) -> str | None:
+    """Return the session whose own namespace this is; None for any other namespace."""
+    session_id = namespace.removeprefix("session:")
+    return None if session_id == namespace or ":" in session_id else session_id
+
+
 def events_of(session_id: str) -> tuple[str, str]:
     """Return the range of places of a session's events: the first one, and the end, which is not part of it."""
     namespace = place_of(f"session:{session_id}")

@@ -1,7 +1,7 @@
 """The one guard around any vector store: circuit breaker, time limit, and collections that were lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -19,6 +19,7 @@ from hivemem_vectors.stores.ports import (
     Point,
     PointPage,
     Schema,
+    StoredPoint,
     VectorStore,
 )
 
@@ -52,8 +53,7 @@ class GuardedStore(CheckedStore):
 
     A write creates a missing collection and is repeated. A search in a lost or incomplete collection is `Unavailable`,
     for its answer could lack anything. A scroll of a missing collection finds nothing.
-    `prepare` is the guarded way to a collection; the calls of the port that create, describe or drop one pass as they
-    are.
+    `prepare` is the guarded way to create a collection; `ensure_collection` and `schema` pass as they are.
     """
 
     def __init__(
@@ -79,6 +79,11 @@ class GuardedStore(CheckedStore):
         """Create the collection if it is missing. Raises `InvalidRequest` if it was made for another model."""
         with self.breaker.guard():
             await self._ensure(collection)
+
+    async def drop_collection(self, collection: str) -> None:
+        self._known.discard(collection)
+        with self.breaker.guard():
+            await super().drop_collection(collection)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store any number of points."""
@@ -108,6 +113,14 @@ class GuardedStore(CheckedStore):
         except NotFound:
             self._known.discard(collection)
             return PointPage([], None)
+
+    async def scroll_all(self, collection: str, where: Filter) -> AsyncGenerator[list[StoredPoint]]:
+        """Yield all pages of a scroll."""
+        page = await self.scroll(collection, where)
+        yield page.points
+        while page.next is not None:
+            page = await self.scroll(collection, where, after=page.next)
+            yield page.points
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         return await self._read(collection, partial(super().count, collection, where))

@@ -27,6 +27,10 @@ EMBED_SECONDS: Final = 2.0
 """After this time the words alone are searched."""
 
 
+def bind(service: Service, recalling: "RecallEndpoint") -> None:
+    service.handler(operations.RECALL, recalling.recall)
+
+
 class RecallEndpoint:
     """`collection` holds the points of all items."""
 
@@ -45,9 +49,6 @@ class RecallEndpoint:
         self._waiters = waiters
         self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
         self._hydration = Hydration(ledger, memories)
-
-    def bind(self, service: Service) -> None:
-        service.handler(operations.RECALL, self.recall)
 
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
         embedding = asyncio.create_task(self._embed(body.query))

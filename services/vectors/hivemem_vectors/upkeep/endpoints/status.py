@@ -15,7 +15,17 @@ from hivemem_runtime.service import Call, Service
 from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
-from hivemem_vectors.pipeline.entities import FAILED, ITEM, PENDING, STALE, SYNCED, Item, event_place, status_fields
+from hivemem_vectors.pipeline.entities import (
+    FAILED,
+    ITEM,
+    PENDING,
+    STALE,
+    SYNCED,
+    Item,
+    event_place,
+    session_named,
+    status_fields,
+)
 from hivemem_vectors.stores.ports import VectorStore
 
 PAGE: Final = 200
@@ -24,7 +34,11 @@ FINDS: Final = 20
 """The most pages that one answer reads if many items are gone. A short answer has a cursor to continue from."""
 CHECK_SECONDS: Final = 1.0
 """How long the store has to say how it is."""
-_SESSION: Final = "session:"
+
+
+def bind(service: Service, status: "StatusEndpoint") -> None:
+    service.handler(operations.STATUS, status.status)
+    service.handler(operations.OVERVIEW, status.overview)
 
 
 class StatusEndpoint:
@@ -45,18 +59,17 @@ class StatusEndpoint:
         self._indexer = indexer
         self._feed = feed
 
-    def bind(self, service: Service) -> None:
-        service.handler(operations.STATUS, self.status)
-        service.handler(operations.OVERVIEW, self.overview)
-
     async def overview(self, call: Call, body: requests.ReadOverview) -> IndexOverview:
         del body
-        counts = {state: await self._count(call.sender.tenant, state) for state in (SYNCED, PENDING, STALE, FAILED)}
+        synced, pending, stale, failed = [
+            await self._ledger.count(ITEM, call.sender.tenant, "state", equals={"shown": state})
+            for state in (SYNCED, PENDING, STALE, FAILED)
+        ]
         return IndexOverview(
-            synced=counts[SYNCED],
-            pending=counts[PENDING],
-            stale=counts[STALE],
-            failed=counts[FAILED],
+            synced=synced,
+            pending=pending,
+            stale=stale,
+            failed=failed,
             waiting=await self._feed.changes(),
             model=self._embedder.model,
             dimension=self._embedder.dimension,
@@ -77,9 +90,6 @@ class StatusEndpoint:
             return Health(False, str(error) or "the vector store takes too long")
         return known
 
-    async def _count(self, tenant: str, state: str) -> int:
-        return await self._ledger.count(ITEM, tenant, "state", equals={"shown": state})
-
     async def status(self, call: Call, body: requests.ReadStatus) -> StatusPage:
         if body.key is None:
             return await self._list(call.sender.tenant, body)
@@ -91,8 +101,7 @@ class StatusEndpoint:
     async def _named(self, call: Call, namespace: str, key: str) -> list[IndexStatus]:
         """Return the memory, and in the namespace of a session its event of this id."""
         places = [place_of(namespace, key)]
-        session_id = namespace.removeprefix(_SESSION)
-        if namespace.startswith(_SESSION) and ":" not in session_id:
+        if (session_id := session_named(namespace)) is not None:
             places.append(event_place(session_id, key))
         heads = await self._ledger.heads(ITEM, call.sender.tenant, places)
         found = [_status(head) for head in heads.values()]
