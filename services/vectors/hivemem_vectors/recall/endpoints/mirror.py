@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Head, Ledger
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Item, Mirror
@@ -112,8 +113,7 @@ class MirrorSearch:
                 return MirrorFindings(await asyncio.to_thread(scan.pieces), items, cursor is None)
 
     async def _mirrors(self, tenant: str, places: Sequence[str]) -> dict[str, Mirror]:
-        heads = await self._ledger.heads(MIRROR, tenant, places)
-        return {place: head.value for place, head in heads.items() if head.value is not None}
+        return await current_values(self._ledger, MIRROR, tenant, places)
 
 
 def _range(prefix: str | None) -> tuple[str | None, str | None]:

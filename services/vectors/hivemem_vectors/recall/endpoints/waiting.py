@@ -13,7 +13,7 @@ from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.requests.admission import Shares
 from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
-from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM
 from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, IndexLag, Waiter
 
@@ -30,7 +30,8 @@ class IndexWaiters(Background):
 
     def __init__(self, ledger: Ledger, memories: MemoryService, *, limit: int = RECALLS_WAITING) -> None:
         self._ledger = ledger
-        self._catching_up = IndexLag(ledger, memories)
+        self._feed = FeedPosition()
+        self._catching_up = IndexLag(ledger, memories, self._feed)
         self._shares = Shares(limit)
         self._waiters: dict[str, set[Waiter]] = {}
         self._leaving = False
@@ -42,12 +43,12 @@ class IndexWaiters(Background):
         return self._shares.held
 
     async def start(self, client: Client) -> None:
-        self._catching_up.start(client)
+        await self._feed.start(client)
         self._leaving = False
 
     async def stop(self) -> None:
         self.leave()
-        self._catching_up.stop()
+        await self._feed.stop()
 
     def leave(self) -> None:
         """Let every recall go on with the index as it is."""

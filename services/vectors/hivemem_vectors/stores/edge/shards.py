@@ -139,7 +139,8 @@ def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[lis
     return [_found(shard, fields, data, query) for query in fields["queries"]]
 
 
-def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> tuple[list[Any], str | None]:
+def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the payloads of a page, and the mark of the next one."""
     after = fields["after"]
     records, following = shard.scroll(
         ScrollRequest(
@@ -149,7 +150,7 @@ def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> tuple[list[Any], str 
             with_payload=True,
         )
     )
-    return [record.payload for record in records], None if following is None else str(following)
+    return {"payloads": [record.payload for record in records], "next": None if following is None else str(following)}
 
 
 def count(shard: EdgeShard, where: Mapping[str, Any] | None) -> int:

@@ -11,7 +11,7 @@ from hivemem_vectors.stores.arguments import check_same, check_schema
 from hivemem_vectors.stores.edge import generations
 from hivemem_vectors.stores.edge.frames import points_frame
 from hivemem_vectors.stores.edge.process import EngineProcess
-from hivemem_vectors.stores.payloads import DENSE, SPARSE, hit_of, point_key
+from hivemem_vectors.stores.payloads import DENSE, SPARSE, hit_of, point_key, stored_point
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
     Ability,
@@ -22,7 +22,6 @@ from hivemem_vectors.stores.ports import (
     Point,
     PointPage,
     Schema,
-    StoredPoint,
 )
 
 CALLS_AT_ONCE: Final = 64
@@ -110,7 +109,7 @@ class EdgeVectors:
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
     ) -> PointPage:
         found = await self._call("scroll", collection, where=where, after=after, limit=limit)
-        return PointPage([StoredPoint(*point) for point in found["points"]], found["next"])
+        return PointPage([stored_point(payload) for payload in found["payloads"]], found["next"])
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         return int(await self._call("count", collection, where=where))

@@ -8,24 +8,14 @@ from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.models import IndexStatus, PartHealth
 from hivemem_contracts.vectors.replies import IndexOverview, StatusPage
 from hivemem_runtime.circuit_breaker import Health
-from hivemem_runtime.ledger.places import place_of, within
+from hivemem_runtime.ledger.places import within
 from hivemem_runtime.ledger.port import Head, Ledger, value_of
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
-from hivemem_vectors.pipeline.entities import (
-    FAILED,
-    ITEM,
-    PENDING,
-    STALE,
-    SYNCED,
-    Item,
-    event_place,
-    session_named,
-    status_fields,
-)
+from hivemem_vectors.pipeline.entities import FAILED, ITEM, PENDING, STALE, SYNCED, Item, places_of, status_fields
 from hivemem_vectors.stores.ports import VectorStore
 
 PAGE: Final = 200
@@ -100,15 +90,12 @@ class StatusEndpoint:
 
     async def _named(self, call: Call, namespace: str, key: str) -> list[IndexStatus]:
         """Return the memory, and in the namespace of a session its event of this id."""
-        places = [place_of(namespace, key)]
-        if (session_id := session_named(namespace)) is not None:
-            places.append(event_place(session_id, key))
+        places = places_of(namespace, key)
         heads = await self._ledger.heads(ITEM, call.sender.tenant, places)
         found = [_status(head) for head in heads.values()]
         memory = await self._memory(call, namespace, key, known=places[0] in heads)
         if memory is not None:
-            head = heads.get(places[0])
-            item = value_of(head)
+            item = value_of(heads.get(places[0]))
             if item is None or item.heard < memory["version"]:
                 others = [_status(head) for place, head in heads.items() if place != places[0]]
                 return [_unheard(memory, item), *others]
