@@ -67,15 +67,12 @@ class CachedEmbedder(EmbedderWrapper):
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         keys = [content_hash(text) for text in texts]
-        found: dict[bytes, NDArray[np.float32]] = {}
+        cached = {key: self._cache.get(key) for key in dict.fromkeys(keys)}
+        found = {key: row for key, row in cached.items() if row is not None}
         missing: dict[bytes, int] = {}
         for at, key in enumerate(keys):
-            if key in found or key in missing:
-                continue
-            if (row := self._cache.get(key)) is not None:
-                found[key] = row
-            else:
-                missing[key] = at
+            if key not in found:
+                missing.setdefault(key, at)
         if missing:
             places = list(missing.values())
             with numbered(places):

@@ -120,8 +120,7 @@ class SessionFollower:
                 await self._end(change.tenant, change.namespace, microseconds_from_time(change.at))
 
     async def _asking(self, change: Change) -> Begun | None:
-        """A session that asks for its events to be indexed. A fork shares the events up to sequence `after` with its
-        origin, under which they are found."""
+        """Return the session if it asks for its events to be indexed."""
         tenant, session_id = change.tenant, change.namespace
         session = await self._sessions.session(tenant, session_id) if change.value_omitted else object_of(change)
         if session is None or not asks(session):

@@ -104,14 +104,12 @@ class CheckedStore:
         _check_collection(collection)
         _check_range("limit", limit, POINTS_PER_CALL)
         _check_cursor(after)
-        if where is not None:
-            _check_filter(where)
+        _check_filter(where)
         return await self._store.scroll(collection, where, after=after, limit=limit)
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         _check_collection(collection)
-        if where is not None:
-            _check_filter(where)
+        _check_filter(where)
         return await self._store.count(collection, where)
 
     async def _dimension(self, collection: str) -> int:
@@ -224,7 +222,9 @@ def _check_sparse(sparse: Sparse) -> None:
     _require(np.isfinite(np.asarray(sparse.values, np.float32)).all(), "sparse", "not of finite numbers")
 
 
-def _check_filter(where: Filter) -> None:
+def _check_filter(where: Filter | None) -> None:
+    if where is None:
+        return
     _check_text("tenant", where.tenant)
     is_short = len(where.conditions) <= CONDITIONS_PER_FILTER
     _require(is_short, "filter", f"more than {CONDITIONS_PER_FILTER} conditions")

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
+from hivemem_runtime.batches import batches
 from hivemem_vectors.embedders.ports import Embeddings
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 from hivemem_vectors.pipeline.decisions.points import points_of
@@ -27,7 +28,6 @@ _CHARACTERS_PER_TOKEN: Final = 8
 _MARKDOWN: Final = re.compile(r"^(?:#{1,6} \S|```|[-*+] \S.*\n[-*+] \S|\|.+\|\s*$|\d+\. \S.*\n\d+\. \S)", re.MULTILINE)
 
 CountTokens = Callable[[str], int]
-ItemT = TypeVar("ItemT")
 
 
 class Chunk(NamedTuple):
@@ -130,27 +130,12 @@ def mirrored(tenant: str, place: str, item: Item, mirror: Mirror) -> Draft:
 
 def parts(told: Sequence[ItemVersion]) -> Iterator[list[ItemVersion]]:
     """Yield parts that are split into chunks at once."""
-    return _packed(told, lambda one: len(one.text or ""), CHARACTERS_PER_PART)
+    return batches(told, lambda one: len(one.text or ""), most=CHARACTERS_PER_PART, most_items=ITEMS_PER_GROUP)
 
 
 def groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
     """Yield groups of drafts that fit one call of the store. A long text is a group of its own."""
-    return _packed(drafts, lambda draft: len(draft.texts), POINTS_PER_CALL)
-
-
-def _packed(items: Iterable[ItemT], size_of: Callable[[ItemT], int], most: int) -> Iterator[list[ItemT]]:
-    """Yield groups of at most `ITEMS_PER_GROUP` items whose sizes add up to at most `most`; a larger item is alone."""
-    group: list[ItemT] = []
-    total = 0
-    for item in items:
-        size = size_of(item)
-        if group and (len(group) == ITEMS_PER_GROUP or total + size > most):
-            yield group
-            group, total = [], 0
-        group.append(item)
-        total += size
-    if group:
-        yield group
+    return batches(drafts, lambda draft: len(draft.texts), most=POINTS_PER_CALL, most_items=ITEMS_PER_GROUP)
 
 
 def reuse(draft: Draft, model: str, dimension: int) -> None:

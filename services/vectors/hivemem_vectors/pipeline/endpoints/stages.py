@@ -118,7 +118,10 @@ class PointWriter:
 
     async def put(self, drafts: Sequence[Draft]) -> None:
         """Store the points of all drafts; a draft that is refused gets a failure."""
-        await bisect(drafts, self._put)
+        await bisect(
+            drafts,
+            lambda some: self._store.upsert(self._collection, [point for draft in some for point in draft.points]),
+        )
 
     async def remove(self, tenant: str, versions: Sequence[tuple[str, int]]) -> None:
         """Remove the points of these versions, each with its place, and of the versions before them."""
@@ -133,9 +136,6 @@ class PointWriter:
             await self._store.delete(self._collection, tenant, names)
         except HiveError as error:
             log.info("points are left in the store", points=len(names), error=error.name)
-
-    async def _put(self, drafts: Sequence[Draft]) -> None:
-        await self._store.upsert(self._collection, [point for draft in drafts for point in draft.points])
 
 
 class ItemLedger:

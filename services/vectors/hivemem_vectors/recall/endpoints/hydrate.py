@@ -56,7 +56,8 @@ class Hydration:
                 break
             sources = failure or await self._as_they_are(call, some)
             if isinstance(sources, str):
-                failure, sources = sources, await self._as_indexed(call, some)
+                mirrors = await self._mirrors(call, [item.piece.place for item in some])
+                failure, sources = sources, Sources({}, frozenset(), mirrors)
             indexed = await self._indexed(call, [item for item in some if not sources.has_now(item.piece)])
             done += _taken(budget, some, sources, indexed, question)
         return failure
@@ -82,9 +83,6 @@ class Hydration:
         except TimeoutError:
             return "the memory service takes too long"
         return Sources(memories, frozenset(left), mirrors)
-
-    async def _as_indexed(self, call: Call, some: Sequence[Ranked]) -> Sources:
-        return Sources({}, frozenset(), await self._mirrors(call, [item.piece.place for item in some]))
 
     async def _mirrors(self, call: Call, places: Sequence[str]) -> dict[str, Mirror]:
         return await current_values(self._ledger, MIRROR, call.sender.tenant, places)

@@ -15,10 +15,11 @@ from hivemem_runtime.bus.feed.reading import FeedState, StoredChange
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.pages import pages
-from hivemem_runtime.ledger.places import below, place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
+from hivemem_vectors.recall.decisions.filters import range_below
 
 FIRST_PAUSE_SECONDS: Final = 0.005
 LONGEST_PAUSE_SECONDS: Final = 0.05
@@ -39,9 +40,7 @@ class Waiter:
 
     def __init__(self, tenant: str, prefix: str | None, limit: asyncio.Timeout) -> None:
         self.tenant, self.prefix = tenant, prefix
-        low, high = (None, None) if prefix is None else below(prefix)
-        self.low: str | None = low
-        self.high: str | None = high
+        self.low, self.high = range_below(prefix)
         self.limit = limit
         self.indexed = 0
         """The newest version that this worker has indexed below the prefix since."""

@@ -11,10 +11,10 @@ from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.requests.admission import Shares
-from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM
+from hivemem_vectors.recall.decisions.filters import range_below
 from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, IndexLag, Waiter
 
 RECALLS_WAITING: Final = 256
@@ -71,8 +71,7 @@ class IndexWaiters(Background):
     async def found(self, tenant: str, prefix: str | None, version: int, until: float) -> bool:
         """Return whether an item below the prefix is indexed at the version or a later one. If there are too many items
         to look at, return whether everything is indexed that was written before."""
-        low, high = (None, None) if prefix is None else below(prefix)
-        newest = await self._newest(tenant, low, high)
+        newest = await self._newest(tenant, *range_below(prefix))
         if newest is not None and newest >= version:
             return True
         return await self._within(tenant, prefix, until, lambda waiter: self._found(waiter, version))
