@@ -148,10 +148,8 @@ def check_schema(collection: str, schema: Schema) -> None:
 
 def check_same(collection: str, expected: Schema, actual: Schema) -> None:
     """Refuse a collection that was made for another dimension or model, which `expected` is."""
-    for name, was, wanted in (
-        ("dimension", expected.dimension, actual.dimension),
-        ("model", expected.model, actual.model),
-    ):
+    for name in ("dimension", "model"):
+        was, wanted = getattr(expected, name), getattr(actual, name)
         if was != wanted:
             raise InvalidRequest(
                 f"the collection {collection} is of {name} {was}, not {wanted}",

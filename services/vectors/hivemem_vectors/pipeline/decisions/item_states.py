@@ -83,7 +83,8 @@ def note_drafts(heads: Heads, drafts: Sequence[Draft], now: int, *, anew: bool) 
     for draft in drafts:
         item = value_of(heads(ITEM, draft.place)) or UNKNOWN
         if is_event(draft.place):
-            if not _is_followed(heads, draft):
+            followed = value_of(heads(FOLLOWED, session_of(draft.place)))
+            if not is_followed(followed, draft.mirror.fields["updated_at"]):
                 useless += _names(draft.place, draft.mirror)
                 continue
             if item.gone:
@@ -206,11 +207,6 @@ def _with_points_removed(item: Item, one: Deletion, now: int) -> Item:
         return replace(item, attempts=0, error=None, retry_at=None)
     attempts = item.attempts + 1
     return replace(item, attempts=attempts, error=one.failure.reason, retry_at=now + wait_after(attempts, one.failure))
-
-
-def _is_followed(heads: Heads, draft: Draft) -> bool:
-    followed = value_of(heads(FOLLOWED, session_of(draft.place)))
-    return is_followed(followed, draft.mirror.fields["updated_at"])
 
 
 def is_followed(followed: Followed | None, at: int) -> bool:

@@ -99,17 +99,21 @@ def create_shard(folder: Path, dimension: int) -> EdgeShard:
     return shard
 
 
+_IndexParams = KeywordIndexParams | IntegerIndexParams | FloatIndexParams
+
+_KINDS: Final[Mapping[str, tuple[PayloadSchemaType, _IndexParams]]] = {
+    "keyword": (PayloadSchemaType.Keyword, KeywordIndexParams()),
+    "integer": (PayloadSchemaType.Integer, IntegerIndexParams(enable_hnsw=False)),
+    "float": (PayloadSchemaType.Float, FloatIndexParams(enable_hnsw=False)),
+}
+
+
 def fields_of(shard: EdgeShard) -> dict[str, str]:
-    kinds = {
-        PayloadSchemaType.Keyword: "keyword",
-        PayloadSchemaType.Integer: "integer",
-        PayloadSchemaType.Float: "float",
-    }
     schema = shard.info().payload_schema
     return {
         name: kind
         for name, index in schema.items()
-        for known, kind in kinds.items()
+        for kind, (known, _) in _KINDS.items()
         if name != TENANT and index.data_type == known
     }
 
@@ -129,7 +133,8 @@ def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
             known = fields_of(shard)
             for name, kind in fields["fields"].items():
                 if name not in known:
-                    shard.update(UpdateOperation.create_field_index(name, _index(kind)))
+                    _, params = _KINDS[kind]
+                    shard.update(UpdateOperation.create_field_index(name, params))
         case op:
             raise ValueError(f"no change is called {op}")
 
@@ -180,13 +185,3 @@ def _point(number: str, payload: dict[str, Any], dense: list[float], indices: li
     if indices:
         vectors[SPARSE] = SparseVector(indices, values)
     return Point(UUID(number), vectors, payload)
-
-
-def _index(kind: str) -> KeywordIndexParams | IntegerIndexParams | FloatIndexParams:
-    match kind:
-        case "keyword":
-            return KeywordIndexParams()
-        case "integer":
-            return IntegerIndexParams(enable_hnsw=False)
-        case _:
-            return FloatIndexParams(enable_hnsw=False)
