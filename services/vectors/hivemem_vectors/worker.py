@@ -22,8 +22,8 @@ from hivemem_runtime.worker import Parts, Worker
 from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
 from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
 from hivemem_vectors.embedders.ports import Embedder, GuardedEmbedder
+from hivemem_vectors.own import endpoints as own
 from hivemem_vectors.own.decisions import physical, schema_of
-from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR
 from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.pipeline.decisions.drafts import Chunker, CountTokens
@@ -33,14 +33,13 @@ from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
 from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR
 from hivemem_vectors.pipeline.reactions import reactions
-from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
+from hivemem_vectors.recall.endpoints import recall
 from hivemem_vectors.recall.endpoints.waiting import RECALLS_WAITING, IndexWaiters
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Schema, VectorStore
+from hivemem_vectors.upkeep.endpoints import status, sweep
 from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
 from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
-from hivemem_vectors.upkeep.endpoints.status import StatusEndpoint
-from hivemem_vectors.upkeep.endpoints.sweep import SweepEndpoint
 from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
 from hivemem_vectors.upkeep.entities import MADE, REMOVAL, SWEEP
 from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer
@@ -235,21 +234,20 @@ def build(settings: VectorsSettings) -> Worker:
     waiters = IndexWaiters(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
-    RecallEndpoint(ledger, store, embedder, memories, waiters, collection=collection).bind(service)
-    VectorCommands(sync).bind(service)
-    VectorQuery(ledger, store).bind(service)
-    StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed).bind(service)
-    sweep = SweepEndpoint(
+    recall.bind(service, recall.RecallEndpoint(ledger, store, embedder, memories, waiters, collection=collection))
+    own.bind(service, store, sync)
+    status.bind(service, status.StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed))
+    sweeping = sweep.SweepEndpoint(
         MemorySweep(ledger, memories, indexer, feed),
         ItemSweep(ledger, store, indexer, embedder, collection=collection),
         VectorSweep(ledger, store, sync),
     )
-    sweep.bind(service)
+    sweep.bind(service, sweeping)
     timers = (
         VectorRepair(ledger, sync),
         ItemRetry(ledger, indexer),
         ErasureConfirmer(ledger, store, memories, feed, collection=collection),
-        Sweeper(ledger, sweep, lost, collection=collection, sweep_seconds=settings.sweep_seconds),
+        Sweeper(ledger, sweeping, lost, collection=collection, sweep_seconds=settings.sweep_seconds),
     )
     parts = Parts(
         service,

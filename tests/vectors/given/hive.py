@@ -11,7 +11,7 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.service import Call, Service
 from hivemem_testing.serving import answer_of
 from hivemem_vectors.own.decisions import parsed, physical
-from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
+from hivemem_vectors.own.endpoints import bind
 from hivemem_vectors.own.entities import PROGRESS, VECTOR, vector_id
 from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.stores.ports import Filter, VectorStore
@@ -35,8 +35,7 @@ class Own:
         self.breaker = self.guarded.breaker
         self.settling = VectorSync(ledger, self.guarded)
         self.service = Service(VECTORS, ledger)
-        VectorCommands(self.settling).bind(self.service)
-        VectorQuery(ledger, self.guarded).bind(self.service)
+        bind(self.service, self.guarded, self.settling)
 
     async def ask(
         self, operation: str, body: Body, *, tenant: str = TENANT, agent: str = "bot", id: str | None = None

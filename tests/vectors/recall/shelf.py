@@ -20,7 +20,7 @@ from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_m
 from hivemem_vectors.pipeline.decisions.points import points_of
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, PENDING, STALE, SYNCED, Item, Mirror, packed
-from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
+from hivemem_vectors.recall.endpoints.recall import RecallEndpoint, bind
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
 from hivemem_vectors.stores.ports import VectorStore
 
@@ -58,7 +58,7 @@ class Desk:
             self.ledger, store, self.embedder, self.memories, self.behind, collection=self.collection
         )
         service = Service(VECTORS, self.ledger)
-        recall.bind(service)
+        bind(service, recall)
         return service
 
 

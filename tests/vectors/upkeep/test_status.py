@@ -27,7 +27,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def ask(bench: Bench, operation: str, tenant: str = TENANT, **fields: Any) -> dict[str, Any]:
     service = Service(VECTORS, bench.ledger)
-    StatusEndpoint(bench.ledger, bench.store, bench.cabinet, bench.embedder, bench.indexer, bench.feed).bind(service)
+    status.bind(
+        service,
+        StatusEndpoint(bench.ledger, bench.store, bench.cabinet, bench.embedder, bench.indexer, bench.feed),
+    )
     found = VECTORS.get(operation)
     assert found is not None
     call = Call(Sender(tenant, "bot"), found, "m1")

@@ -99,35 +99,36 @@ def check_dimension(collection: str, expected: int, vector: Vector) -> None:
 
 def dimension_of(collection: str, head: Head[VectorCollection] | None) -> int:
     """Return the collection's dimension. Raises `NotFound` if nothing was ever stored in it."""
-    if head is None or head.value is None:
+    made = value_of(head)
+    if made is None:
         raise NotFound(f"there is no collection {collection!r}", collection=collection)
-    return head.value.dimension
+    return made.dimension
 
 
 def store_vector(heads: Heads, vector: str, embedding: Vector, metadata: dict[str, Any], now: int) -> Decision:
     """Store a vector with its progress, and the collection with its first vector."""
     collection, _ = collection_and_id(vector)
     appends: list[Append[Any, Any]] = []
-    made = heads(COLLECTION, collection)
-    if made is None or made.value is None:
+    made = value_of(heads(COLLECTION, collection))
+    if made is None:
         appends.append(Append(COLLECTION, collection, VectorCollection(len(embedding))))
     else:
-        check_dimension(collection, made.value.dimension, embedding)
+        check_dimension(collection, made.dimension, embedding)
     return [*_changed(heads, vector, StoredVector(packed_vector(embedding), metadata), now), *appends]
 
 
 def delete_vector(heads: Heads, vector: str, now: int) -> Decision:
     """Delete a vector. For an unknown or deleted vector, decide nothing."""
-    head = heads(VECTOR, vector)
-    if head is None or head.value is None or head.value.embedding is None:
+    stored = value_of(heads(VECTOR, vector))
+    if stored is None or stored.embedding is None:
         return []
     return _changed(heads, vector, StoredVector(None), now)
 
 
 def _changed(heads: Heads, vector: str, stored: StoredVector, now: int) -> list[Append[Any, Any]]:
-    head, before = heads(VECTOR, vector), heads(PROGRESS, vector)
+    head, before = heads(VECTOR, vector), value_of(heads(PROGRESS, vector))
     version = 1 if head is None else head.version + 1
-    indexed = None if before is None or before.value is None else before.value.indexed
+    indexed = None if before is None else before.indexed
     collection, _ = collection_and_id(vector)
     progress = VectorProgress(collection, version, waiting=True, changed_at=now, indexed=indexed)
     return [Append(VECTOR, vector, stored), Append(PROGRESS, vector, progress)]

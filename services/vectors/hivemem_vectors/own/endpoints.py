@@ -8,6 +8,7 @@ begins.
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from hivemem_contracts.errors import Unavailable
@@ -45,30 +46,30 @@ from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Equal, Filter, Hit, Nearest, Vector
 
 
-class VectorCommands:
-    def __init__(self, settling: VectorSync) -> None:
-        self._settling = settling
+def bind(service: Service, store: GuardedStore, sync: VectorSync) -> None:
+    service.command(operations.STORE, plan_store, partial(answer_store, sync))
+    service.command(operations.DELETE, plan_delete, partial(answer_delete, sync))
+    service.handler(operations.QUERY, VectorQuery(service.ledger, store).query)
 
-    def bind(self, service: Service) -> None:
-        service.command(operations.STORE, plan_store, self.answer_store)
-        service.command(operations.DELETE, plan_delete, self.answer_delete)
 
-    async def answer_store(self, call: Call, body: requests.StoreVector, outcome: Outcome) -> VectorStored:
-        stamp = outcome.stamp
-        assert stamp is not None, "to store is to append"
-        await self._follow(outcome)
-        return VectorStored.model_construct(
-            id=body.id, collection=body.collection, version=stamp.version, duplicate=outcome.duplicate
-        )
+async def answer_store(sync: VectorSync, call: Call, body: requests.StoreVector, outcome: Outcome) -> VectorStored:
+    stamp = outcome.stamp
+    assert stamp is not None, "to store is to append"
+    await _follow(sync, outcome)
+    return VectorStored.model_construct(
+        id=body.id, collection=body.collection, version=stamp.version, duplicate=outcome.duplicate
+    )
 
-    async def answer_delete(self, call: Call, body: requests.DeleteVector, outcome: Outcome) -> VectorDeleted:
-        await self._follow(outcome)
-        return VectorDeleted.model_construct(id=body.id, collection=body.collection, deleted=outcome.stamp is not None)
 
-    async def _follow(self, outcome: Outcome) -> None:
-        """Bring a new change to the index. A repeated command has been followed already, or a timer will do so."""
-        if outcome.stamp is not None and not outcome.duplicate:
-            await self._settling.soon(outcome.stamp.tenant, outcome.stamp.id)
+async def answer_delete(sync: VectorSync, call: Call, body: requests.DeleteVector, outcome: Outcome) -> VectorDeleted:
+    await _follow(sync, outcome)
+    return VectorDeleted.model_construct(id=body.id, collection=body.collection, deleted=outcome.stamp is not None)
+
+
+async def _follow(sync: VectorSync, outcome: Outcome) -> None:
+    """Bring a new change to the index. A repeated command has been followed already, or a timer will do so."""
+    if outcome.stamp is not None and not outcome.duplicate:
+        await sync.soon(outcome.stamp.tenant, outcome.stamp.id)
 
 
 def plan_store(call: Call, body: requests.StoreVector) -> Write:
@@ -136,9 +137,6 @@ class VectorQuery:
     def __init__(self, ledger: Ledger, store: GuardedStore) -> None:
         self._ledger = ledger
         self._store = store
-
-    def bind(self, service: Service) -> None:
-        service.handler(operations.QUERY, self.query)
 
     async def query(self, call: Call, body: requests.QueryVectors) -> VectorMatches:
         tenant, collection = call.sender.tenant, body.collection

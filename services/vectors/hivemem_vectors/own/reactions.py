@@ -5,7 +5,6 @@ A vector that does not get there at once is marked in the ledger, and a timer re
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,8 +12,10 @@ import structlog
 
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.background import Background
+from hivemem_runtime.batches import grouped
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.port import Head, Ledger, system_write
 from hivemem_vectors.own.decisions import physical, point_of, settle, up_to
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR, StoredVector, collection_and_id, unpacked_vector
@@ -41,14 +42,6 @@ class _Part(NamedTuple):
     points: list[Point]
     brought: dict[str, int]
     removed: dict[str, int]
-
-
-@dataclass(slots=True)
-class _Brought:
-    """What the index has now, and the last error."""
-
-    parts: dict[int, _Part] = field(default_factory=dict[int, _Part])
-    failure: HiveError | None = None
 
 
 class VectorSync(Background):
@@ -97,10 +90,10 @@ class VectorSync(Background):
         """Bring vectors to the index now, whatever the ledger says of it. Raises the last error."""
         if not vectors:
             return
-        brought = await self._bring(tenant, vectors)
-        await self._finish(tenant, brought.parts)
-        if brought.failure is not None:
-            raise brought.failure
+        parts, failure = await self._bring(tenant, vectors)
+        await self._finish(tenant, parts)
+        if failure is not None:
+            raise failure
 
     def _is_stuck(self) -> bool:
         return self._began is not None and asyncio.get_running_loop().time() - self._began > PATIENCE_SECONDS
@@ -111,7 +104,7 @@ class VectorSync(Background):
             batch = {key: self._queue.pop(key) for key in list(self._queue)[:AT_ONCE]}
             self._began = loop.time()
             try:
-                by_tenant = _by_tenant(batch).items()
+                by_tenant = grouped(batch).items()
                 await asyncio.gather(*(self._settle_queued(tenant, vectors, batch) for tenant, vectors in by_tenant))
             finally:
                 self._began = None
@@ -121,10 +114,9 @@ class VectorSync(Background):
         self, tenant: str, vectors: Sequence[str], batch: dict[Key, "asyncio.Future[None]"]
     ) -> None:
         try:
-            brought = await self._bring(tenant, vectors)
+            parts, failure = await self._bring(tenant, vectors)
             self._release({(tenant, vector): batch.pop((tenant, vector)) for vector in vectors})
-            await self._finish(tenant, brought.parts)
-            failure = brought.failure
+            await self._finish(tenant, parts)
         except HiveError as error:
             failure = error
         except Exception:
@@ -140,10 +132,11 @@ class VectorSync(Background):
             if not future.done():
                 future.set_result(None)
 
-    async def _bring(self, tenant: str, vectors: Sequence[str]) -> _Brought:
-        """Upsert living vectors and remove deleted ones, dimension by dimension, as long as the store takes them."""
+    async def _bring(self, tenant: str, vectors: Sequence[str]) -> tuple[dict[int, _Part], HiveError | None]:
+        """Upsert living vectors and remove deleted ones, dimension by dimension. Returns the parts that the store took,
+        and the last error."""
         heads = await self._ledger.heads(VECTOR, tenant, vectors)
-        brought = _Brought()
+        brought, failure = dict[int, _Part](), None
         for dimension, part in (await self._parts(tenant, heads)).items():
             name = physical(dimension)
             try:
@@ -151,10 +144,10 @@ class VectorSync(Background):
                 for vector, version in part.removed.items():
                     await self._store.delete_where(name, up_to(tenant, vector, version))
             except HiveError as error:
-                brought.failure = error
+                failure = error
             else:
-                brought.parts[dimension] = part
-        return brought
+                brought[dimension] = part
+        return brought, failure
 
     async def _finish(self, tenant: str, parts: Mapping[int, _Part]) -> None:
         """Note what the index has, and remove useless points."""
@@ -184,15 +177,6 @@ class VectorSync(Background):
     async def dimensions_of(self, tenant: str, collections: Iterable[str]) -> dict[str, int]:
         """Return the dimensions of collections, which never change."""
         unknown = [name for name in collections if (tenant, name) not in self._dimensions]
-        if unknown:
-            for name, head in (await self._ledger.heads(COLLECTION, tenant, unknown)).items():
-                if head.value is not None:
-                    self._dimensions[tenant, name] = head.value.dimension
+        for name, collection in (await current_values(self._ledger, COLLECTION, tenant, unknown)).items():
+            self._dimensions[tenant, name] = collection.dimension
         return {name: self._dimensions[tenant, name] for name in collections if (tenant, name) in self._dimensions}
-
-
-def _by_tenant(keys: Iterable[Key]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for tenant, vector in keys:
-        found.setdefault(tenant, []).append(vector)
-    return found

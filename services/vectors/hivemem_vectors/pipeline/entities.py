@@ -60,9 +60,21 @@ def is_event(place: str) -> bool:
     return _EVENT + _EVENT in place
 
 
+def places_of(namespace: str, key: str) -> list[str]:
+    """Return the places that a name can mean: that of a memory, and in a session's own namespace that of an event."""
+    session_id = session_named(namespace)
+    return [place_of(namespace, key), *(() if session_id is None else (event_place(session_id, key),))]
+
+
 def session_of(place: str) -> str:
     """The session of an event."""
     return namespace_and_key(place)[0].removeprefix("session:")
+
+
+def session_named(namespace: str) -> str | None:
+    """Return the session whose own namespace this is; None for any other namespace."""
+    session_id = namespace.removeprefix("session:")
+    return None if session_id == namespace or ":" in session_id else session_id
 
 
 def events_of(session_id: str) -> tuple[str, str]:

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple, cast
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_runtime.batches import grouped
 from hivemem_runtime.bus.reactions.runner import BATCHES_OUT, Reaction, ReceivedChange
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_runtime.turns import in_turns
@@ -42,19 +44,14 @@ GATHER_SECONDS: Final = 0.02
 ACK_WAIT_SECONDS: Final = 5.0
 """What a worker had in hand that was killed is found that much later."""
 
+_reaction: Final = partial(Reaction, batch=BATCH, gather_seconds=GATHER_SECONDS, ack_wait_seconds=ACK_WAIT_SECONDS)
+
 
 def memories_reaction(indexer: Indexer) -> Reaction:
     async def follow(changes: Sequence[ReceivedChange]) -> None:
         await indexer.take_up(await in_turns(newest(changes), version_of_change))
 
-    return Reaction(
-        "memories",
-        ("hive.chg.*.memory.>",),
-        follow,
-        batch=BATCH,
-        gather_seconds=GATHER_SECONDS,
-        ack_wait_seconds=ACK_WAIT_SECONDS,
-    )
+    return _reaction("memories", ("hive.chg.*.memory.>",), follow)
 
 
 def newest(changes: Sequence[ReceivedChange]) -> list[Change]:
@@ -85,19 +82,6 @@ class FeedStretch(NamedTuple):
     begun: dict[Name, Change]
     events: list[Change]
     ended: dict[Name, Change]
-
-
-def sessions_reaction(ledger: Ledger, indexer: Indexer, sessions: SessionService) -> Reaction:
-    following = SessionFollower(ledger, indexer, sessions)
-    filters = ("hive.chg.*.session.*", "hive.chg.*.event.*")
-    return Reaction(
-        "sessions",
-        filters,
-        following.handle,
-        batch=BATCH,
-        gather_seconds=GATHER_SECONDS,
-        ack_wait_seconds=ACK_WAIT_SECONDS,
-    )
 
 
 def stretches(changes: Iterable[ReceivedChange]) -> Iterator[FeedStretch]:
@@ -136,8 +120,7 @@ class SessionFollower:
                 await self._end(change.tenant, change.namespace, microseconds_from_time(change.at))
 
     async def _asking(self, change: Change) -> Begun | None:
-        """A session that asks for its events to be indexed. A fork shares the events up to sequence `after` with its
-        origin, under which they are found."""
+        """Return the session if it asks for its events to be indexed."""
         tenant, session_id = change.tenant, change.namespace
         session = await self._sessions.session(tenant, session_id) if change.value_omitted else object_of(change)
         if session is None or not asks(session):
@@ -145,23 +128,18 @@ class SessionFollower:
         return Begun(tenant, session_id, microseconds_from_time(change.at), shared_through(session))
 
     async def _begin(self, sessions: Sequence[Begun]) -> None:
-        by_tenant: dict[str, list[Begun]] = {}
-        for begun in sessions:
-            by_tenant.setdefault(begun.tenant, []).append(begun)
-        for tenant, some in by_tenant.items():
-            known = await self._followed(tenant, [begun.session_id for begun in some])
+        for tenant, some in grouped([(begun.tenant, begun) for begun in sessions]).items():
+            ids = [begun.session_id for begun in some]
+            known = await self._followed(tenant, ids)
             for begun in some:
                 before = known.get(begun.session_id)
                 if before is not None and is_new_life(before, begun.since):
                     await self._end(tenant, begun.session_id, before.since)
-            ids = [begun.session_id for begun in some]
             reads = [(FOLLOWED, id) for id in ids]
             await self._ledger.commit(system_write(tenant, FOLLOWED, ids[0], partial(follow, some), reads))
 
     async def _index(self, events: Sequence[Change]) -> None:
-        ids: dict[str, list[str]] = {}
-        for change in events:
-            ids.setdefault(change.tenant, []).append(change.namespace)
+        ids = grouped([(change.tenant, change.namespace) for change in events])
         followed = {tenant: await self._followed(tenant, found) for tenant, found in ids.items()}
         wanted = [
             change
@@ -187,11 +165,8 @@ class SessionFollower:
             await self._end(tenant, session_id, begun.since)
 
     async def _followed_ones(self, ended: Mapping[Name, Change]) -> list[Change]:
-        ids: dict[str, list[str]] = {}
-        for tenant, session_id in ended:
-            ids.setdefault(tenant, []).append(session_id)
         found: list[Change] = []
-        for tenant, some in ids.items():
+        for tenant, some in grouped(ended).items():
             found += [ended[tenant, id] for id in await self._followed(tenant, some)]
         return found
 
@@ -217,8 +192,7 @@ class SessionFollower:
             )
 
     async def _followed(self, tenant: str, ids: Iterable[str]) -> dict[str, Followed]:
-        heads = await self._ledger.heads(FOLLOWED, tenant, list(dict.fromkeys(ids)))
-        return {id: head.value for id, head in heads.items() if head.value is not None}
+        return await current_values(self._ledger, FOLLOWED, tenant, dict.fromkeys(ids))
 
 
 def _told_by(change: Change) -> ItemVersion:
@@ -226,4 +200,6 @@ def _told_by(change: Change) -> ItemVersion:
 
 
 def reactions(ledger: Ledger, indexer: Indexer, sessions: SessionService) -> tuple[Reaction, ...]:
-    return memories_reaction(indexer), sessions_reaction(ledger, indexer, sessions)
+    following = SessionFollower(ledger, indexer, sessions)
+    sessions_reaction = _reaction("sessions", ("hive.chg.*.session.*", "hive.chg.*.event.*"), following.handle)
+    return memories_reaction(indexer), sessions_reaction

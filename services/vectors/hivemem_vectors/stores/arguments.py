@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +17,6 @@ from hivemem_vectors.stores.ports import (
     LONGEST_DIMENSION,
     POINTS_PER_CALL,
     TERMS_PER_POINT,
-    Ability,
     Between,
     ByWords,
     Condition,
@@ -47,11 +46,8 @@ class CheckedStore:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
+        self.words = store.words
         self._dimensions: dict[str, int] = {}
-
-    @property
-    def words(self) -> Ability:
-        return self._store.words
 
     async def check(self) -> None:
         await self._store.check()
@@ -106,16 +102,14 @@ class CheckedStore:
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
     ) -> PointPage:
         _check_collection(collection)
-        _check_limit(limit)
+        _check_range("limit", limit, POINTS_PER_CALL)
         _check_cursor(after)
-        if where is not None:
-            _check_filter(where)
+        _check_filter(where)
         return await self._store.scroll(collection, where, after=after, limit=limit)
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         _check_collection(collection)
-        if where is not None:
-            _check_filter(where)
+        _check_filter(where)
         return await self._store.count(collection, where)
 
     async def _dimension(self, collection: str) -> int:
@@ -134,15 +128,19 @@ class CheckedStore:
             raise
 
 
+def _require(holds: bool | np.bool_, field: str, otherwise: str, **context: Any) -> None:
+    if not holds:
+        raise InvalidRequest(f"{field}: {otherwise}", field=field, **context)
+
+
 def _check_collection(collection: str) -> None:
-    if not _COLLECTION.fullmatch(collection):
-        raise InvalidRequest("collection: not a name of [a-z][a-z0-9_-]{0,62}", field="collection")
+    is_name = _COLLECTION.fullmatch(collection) is not None
+    _require(is_name, "collection", "not a name of [a-z][a-z0-9_-]{0,62}")
 
 
 def check_schema(collection: str, schema: Schema) -> None:
     _check_collection(collection)
-    if not 1 <= schema.dimension <= LONGEST_DIMENSION:
-        raise InvalidRequest(f"dimension: {schema.dimension} is not from 1 to {LONGEST_DIMENSION}", field="dimension")
+    _check_range("dimension", schema.dimension, LONGEST_DIMENSION)
     _check_text("model", schema.model)
     for name in schema.fields:
         _check_field(name)
@@ -150,10 +148,8 @@ def check_schema(collection: str, schema: Schema) -> None:
 
 def check_same(collection: str, expected: Schema, actual: Schema) -> None:
     """Refuse a collection that was made for another dimension or model, which `expected` is."""
-    for name, was, wanted in (
-        ("dimension", expected.dimension, actual.dimension),
-        ("model", expected.model, actual.model),
-    ):
+    for name in ("dimension", "model"):
+        was, wanted = getattr(expected, name), getattr(actual, name)
         if was != wanted:
             raise InvalidRequest(
                 f"the collection {collection} is of {name} {was}, not {wanted}",
@@ -176,25 +172,19 @@ def _check_points(dimension: int, points: Sequence[Point]) -> None:
 
 
 def _check_count(name: str, count: int) -> None:
-    if count > POINTS_PER_CALL:
-        raise InvalidRequest(
-            f"{name}: {count}, and a call takes up to {POINTS_PER_CALL}",
-            field=name,
-            limit=POINTS_PER_CALL,
-            actual=count,
-        )
+    most = POINTS_PER_CALL
+    _require(count <= most, name, f"{count}, and a call takes up to {most}", limit=most, actual=count)
 
 
 def _check_search(query: Nearest | ByWords) -> None:
-    _check_limit(query.limit)
+    _check_range("limit", query.limit, POINTS_PER_CALL)
     _check_filter(query.where)
     for name in query.values or ():
         _check_field(name)
 
 
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= POINTS_PER_CALL:
-        raise InvalidRequest(f"limit: {limit} is not from 1 to {POINTS_PER_CALL}", field="limit")
+def _check_range(name: str, number: int, most: int) -> None:
+    _require(1 <= number <= most, name, f"{number} is not from 1 to {most}")
 
 
 def _check_cursor(after: str | None) -> None:
@@ -218,26 +208,24 @@ def _check_dense(dimension: int, dense: Vector) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         single = np.asarray(dense, np.float32)
         squares = np.dot(single, single)
-    if not math.isfinite(squares):
-        raise InvalidRequest("vector: not of finite numbers, or too large", field="vector")
+    _require(math.isfinite(squares), "vector", "not of finite numbers, or too large")
 
 
 def _check_sparse(sparse: Sparse) -> None:
     indices, count = sparse.indices, len(sparse.indices)
-    if count != len(sparse.values):
-        raise InvalidRequest(f"sparse: {count} indices and {len(sparse.values)} values", field="sparse")
-    if count > TERMS_PER_POINT:
-        raise InvalidRequest(f"sparse: {count} terms, and {TERMS_PER_POINT} are the most", field="sparse")
-    if not all(0 <= index < _TERMS for index in indices) or len(set(indices)) != count:
-        raise InvalidRequest("sparse: an index that comes twice, or is not of 32 bits", field="sparse")
-    if not np.isfinite(np.asarray(sparse.values, np.float32)).all():
-        raise InvalidRequest("sparse: not of finite numbers", field="sparse")
+    _require(count == len(sparse.values), "sparse", f"{count} indices and {len(sparse.values)} values")
+    _require(count <= TERMS_PER_POINT, "sparse", f"{count} terms, and {TERMS_PER_POINT} are the most")
+    are_terms = all(0 <= index < _TERMS for index in indices) and len(set(indices)) == count
+    _require(are_terms, "sparse", "an index that comes twice, or is not of 32 bits")
+    _require(np.isfinite(np.asarray(sparse.values, np.float32)).all(), "sparse", "not of finite numbers")
 
 
-def _check_filter(where: Filter) -> None:
+def _check_filter(where: Filter | None) -> None:
+    if where is None:
+        return
     _check_text("tenant", where.tenant)
-    if len(where.conditions) > CONDITIONS_PER_FILTER:
-        raise InvalidRequest(f"filter: more than {CONDITIONS_PER_FILTER} conditions", field="filter")
+    is_short = len(where.conditions) <= CONDITIONS_PER_FILTER
+    _require(is_short, "filter", f"more than {CONDITIONS_PER_FILTER} conditions")
     for condition in where.conditions:
         _check_field(condition.field)
         _check_condition(condition)
@@ -253,24 +241,21 @@ def _check_text(name: str, text: str) -> None:
 def _check_condition(condition: Condition) -> None:
     match condition:
         case Equal(name, value):
-            if isinstance(value, bool):
-                raise InvalidRequest(f"{name}: neither text nor an integer", field=name)
+            _require(not isinstance(value, bool), name, "neither text nor an integer")
             _check_match(name, [value])
         case OneOf(name, values):
-            if not values or len(values) > ALTERNATIVES_PER_CONDITION:
-                raise InvalidRequest(f"{name}: not from 1 to {ALTERNATIVES_PER_CONDITION} values", field=name)
-            if len({type(value) for value in values}) > 1 or isinstance(values[0], bool):
-                raise InvalidRequest(f"{name}: neither all text nor all integers", field=name)
+            is_some = 1 <= len(values) <= ALTERNATIVES_PER_CONDITION
+            _require(is_some, name, f"not from 1 to {ALTERNATIVES_PER_CONDITION} values")
+            is_of_a_kind = len({type(value) for value in values}) == 1 and not isinstance(values[0], bool)
+            _require(is_of_a_kind, name, "neither all text nor all integers")
             _check_match(name, values)
-        case Between():
+        case Between(name):
             bounds = [condition.at_least, condition.above, condition.at_most, condition.below]
             given = [bound for bound in bounds if bound is not None]
-            if not given or not all(math.isfinite(bound) for bound in given):
-                raise InvalidRequest(
-                    f"{condition.field}: bounds are finite numbers, at least one", field=condition.field
-                )
-            if any(isinstance(bound, int) and abs(bound) > _EXACT_INTEGERS for bound in given):
-                raise InvalidRequest(f"{condition.field}: a bound over 2**53", field=condition.field)
+            are_finite = bool(given) and all(math.isfinite(bound) for bound in given)
+            _require(are_finite, name, "bounds are finite numbers, at least one")
+            is_exact = not any(isinstance(bound, int) and abs(bound) > _EXACT_INTEGERS for bound in given)
+            _require(is_exact, name, "a bound over 2**53")
 
 
 def _check_match(name: str, values: Iterable[str | int]) -> None:

@@ -1,17 +1,17 @@
 """The one guard around any vector store: circuit breaker, time limit, and collections that were lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from hivemem_contracts.errors import HiveError, NotFound, Unavailable
+from hivemem_runtime.batches import slices
 from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_vectors.stores.arguments import CheckedStore
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
-    Ability,
     ByWords,
     Filter,
     Hit,
@@ -19,6 +19,7 @@ from hivemem_vectors.stores.ports import (
     Point,
     PointPage,
     Schema,
+    StoredPoint,
     VectorStore,
 )
 
@@ -47,11 +48,12 @@ class CollectionLog(Protocol):
         ...
 
 
-class GuardedStore:
+class GuardedStore(CheckedStore):
     """A store that fails fast while it is down, and creates its collections when they are needed.
 
     A write creates a missing collection and is repeated. A search in a lost or incomplete collection is `Unavailable`,
     for its answer could lack anything. A scroll of a missing collection finds nothing.
+    `prepare` is the guarded way to create a collection; `ensure_collection` and `schema` pass as they are.
     """
 
     def __init__(
@@ -62,84 +64,75 @@ class GuardedStore:
         schema_of: Callable[[str], Schema],
     ) -> None:
         """`schema_of` returns the schema of a collection by its name."""
-        self._store = CheckedStore(store)
+        super().__init__(store)
         self.breaker = breaker
         self._log = log
         self._schema_of = schema_of
         self._known: set[str] = set()
         self._ensuring = asyncio.Lock()
 
-    @property
-    def words(self) -> Ability:
-        return self._store.words
-
     async def check(self) -> None:
         with self.breaker.guard():
-            await self._store.check()
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    async def ensure_collection(self, collection: str, schema: Schema) -> None:
-        with self.breaker.guard():
-            await self._ensure(collection, schema)
+            await super().check()
 
     async def prepare(self, collection: str) -> None:
         """Create the collection if it is missing. Raises `InvalidRequest` if it was made for another model."""
-        await self.ensure_collection(collection, self._schema_of(collection))
-
-    async def schema(self, collection: str) -> Schema:
         with self.breaker.guard():
-            return await self._store.schema(collection)
+            await self._ensure(collection)
 
     async def drop_collection(self, collection: str) -> None:
         self._known.discard(collection)
         with self.breaker.guard():
-            await self._store.drop_collection(collection)
+            await super().drop_collection(collection)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store any number of points."""
-        for start in range(0, len(points), POINTS_PER_CALL):
-            some = points[start : start + POINTS_PER_CALL]
-            await self._write(collection, partial(self._store.upsert, collection, some))
+        for some in slices(points, POINTS_PER_CALL):
+            await self._write(collection, partial(super().upsert, collection, some))
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         """Remove any number of points."""
-        for start in range(0, len(ids), POINTS_PER_CALL):
-            some = ids[start : start + POINTS_PER_CALL]
-            await self._write(collection, partial(self._store.delete, collection, tenant, some))
+        for some in slices(ids, POINTS_PER_CALL):
+            await self._write(collection, partial(super().delete, collection, tenant, some))
 
     async def delete_where(self, collection: str, where: Filter) -> None:
-        await self._write(collection, partial(self._store.delete_where, collection, where))
+        await self._write(collection, partial(super().delete_where, collection, where))
 
     async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
-        return await self._search(collection, query.where, partial(self._store.nearest, collection, query))
+        return await self._search(collection, query.where, partial(super().nearest, collection, query))
 
     async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
-        return await self._search(collection, query.where, partial(self._store.by_words, collection, query))
+        return await self._search(collection, query.where, partial(super().by_words, collection, query))
 
     async def scroll(
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
     ) -> PointPage:
         try:
             with self.breaker.guard():
-                return await self._store.scroll(collection, where, after=after, limit=limit)
+                return await super().scroll(collection, where, after=after, limit=limit)
         except NotFound:
             self._known.discard(collection)
             return PointPage([], None)
 
+    async def scroll_all(self, collection: str, where: Filter) -> AsyncGenerator[list[StoredPoint]]:
+        """Yield all pages of a scroll."""
+        page = await self.scroll(collection, where)
+        yield page.points
+        while page.next is not None:
+            page = await self.scroll(collection, where, after=page.next)
+            yield page.points
+
     async def count(self, collection: str, where: Filter | None = None) -> int:
-        return await self._read(collection, partial(self._store.count, collection, where))
+        return await self._read(collection, partial(super().count, collection, where))
 
     async def _write(self, collection: str, act: Callable[[], Awaitable[None]]) -> None:
-        schema = self._schema_of(collection)
         with self.breaker.guard():
-            await self._ensure(collection, schema)
+            await self._ensure(collection)
             try:
                 await act()
             except NotFound:
                 self._known.discard(collection)
-                await self._ensure(collection, schema)
+                await self._ensure(collection)
                 await act()
 
     async def _search(self, collection: str, where: Filter, find: Callable[[], Awaitable[ResultT]]) -> ResultT:
@@ -157,20 +150,20 @@ class GuardedStore:
                 await _in_time(self.prepare(collection))
             raise _lost() from error
 
-    async def _ensure(self, collection: str, schema: Schema) -> None:
+    async def _ensure(self, collection: str) -> None:
         if collection in self._known:
             return
         async with self._ensuring:
             if collection not in self._known:
-                await self._make(collection, schema)
+                await self._make(collection)
 
-    async def _make(self, collection: str, schema: Schema) -> None:
+    async def _make(self, collection: str) -> None:
         was_made = await self._log.was_made(collection)
         is_lost = was_made and not await self._exists(collection)
         if is_lost:
             # This comes first, so that a kill in the middle does not hide the loss.
             await self._log.note(collection, lost=True)
-        await self._store.ensure_collection(collection, schema)
+        await self.ensure_collection(collection, self._schema_of(collection))
         if not was_made:
             await self._log.note(collection, lost=False)
         self._known.add(collection)
@@ -179,7 +172,7 @@ class GuardedStore:
 
     async def _exists(self, collection: str) -> bool:
         try:
-            await self._store.schema(collection)
+            await self.schema(collection)
         except NotFound:
             return False
         return True

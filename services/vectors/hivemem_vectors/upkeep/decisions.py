@@ -1,13 +1,13 @@
 """The rules of upkeep: when a tenant is swept, which points count, and when an erasure is confirmed."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from hivemem_contracts.errors import RevisionConflict
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 from hivemem_vectors.pipeline.decisions.points import PointName
-from hivemem_vectors.pipeline.entities import ITEM, PENDING, Item, is_event
+from hivemem_vectors.pipeline.entities import ITEM, PENDING, Item, is_event, session_named
 from hivemem_vectors.upkeep.entities import REMOVAL, SWEEP, Sweep
 
 ABANDONED: Final = 60_000_000
@@ -27,7 +27,7 @@ def claim(
     heads: Heads, tenant: str, worker: str, now: int, *, every: int, begin_at: Callable[[Sequence[str]], str]
 ) -> Decision:
     """Claim a sweep that is due, if no other worker was faster. A new tenant has its first sweep after `every`."""
-    sweep = _value(heads, tenant)
+    sweep = value_of(heads(SWEEP, tenant))
     if sweep is None:
         return [Append(SWEEP, tenant, Sweep(began_at=now))]
     if not is_due(sweep, worker, now, every):
@@ -40,7 +40,7 @@ def claim(
 
 def get_on(heads: Heads, tenant: str, worker: str, cursor: str | None, now: int) -> Decision:
     """Note that a part is done. Without a cursor it was the last one, and nothing is lost any more."""
-    sweep = _value(heads, tenant)
+    sweep = value_of(heads(SWEEP, tenant))
     if sweep is None or not sweep.running or sweep.worker != worker:
         raise RevisionConflict(f"tenant {tenant!r} is swept by another worker")
     if cursor is None:
@@ -53,14 +53,18 @@ def want(heads: Heads, tenants: Iterable[str], lost: Iterable[str]) -> Decision:
     names = sorted(lost)
     appends: list[Append[Sweep, Sweep]] = []
     for tenant in tenants:
-        sweep = _value(heads, tenant) or Sweep(began_at=0)
+        sweep = value_of(heads(SWEEP, tenant)) or Sweep(began_at=0)
         appends.append(Append(SWEEP, tenant, replace(sweep, wanted=sorted({*sweep.wanted, *names}))))
     return appends
 
 
-def _value(heads: Heads, tenant: str) -> Sweep | None:
-    head = heads(SWEEP, tenant)
-    return value_of(head)
+class Position(NamedTuple):
+    """The position of a sweep: its phase, the part of it, a mark, and the first id."""
+
+    phase: str
+    part: str = ""
+    mark: str = ""
+    low: str = ""
 
 
 LOST: Final = "its points are lost"
@@ -81,28 +85,27 @@ class Tally:
         self.left_over += other.left_over
 
 
-def counts(item: Item | None, version: int, chunk: int) -> bool:
+def counts(items: Mapping[str, Item], name: PointName) -> bool:
     """Return whether recall finds this point."""
-    return item is not None and not item.gone and item.indexed == version and chunk < item.chunks
+    item = items.get(name.place)
+    return item is not None and not item.gone and item.indexed == name.version and name.chunk < item.chunks
 
 
-def is_done_with(place: str, item: Item | None, version: int) -> bool:
+def is_done_with(items: Mapping[str, Item], name: PointName) -> bool:
     """Return whether a point that does not count is useless for good. Others may be on their way, because the ledger
     hears of a version only after its points are stored."""
+    item = items.get(name.place)
     if item is None:
         return False
-    if version < item.heard:
-        return True
     # An event never changes: one that is gone may come back as the same version.
-    return item.gone and version == item.heard and not is_event(place)
+    return name.version < item.heard or (item.gone and name.version == item.heard and not is_event(name.place))
 
 
 def lose(heads: Heads, lost: Iterable[tuple[str, int]], now: int) -> Decision:
     """Mark items whose points are lost as waiting, so that the retry indexes them again."""
     appends: list[Append[Item, Item]] = []
     for place, version in lost:
-        head = heads(ITEM, place)
-        item = value_of(head)
+        item = value_of(heads(ITEM, place))
         if item is None or item.gone or item.indexed != version:
             continue
         waits = replace(item, state=PENDING, indexed=None, chunks=0, error=LOST, retry_at=now, announced=None)
@@ -110,28 +113,23 @@ def lose(heads: Heads, lost: Iterable[tuple[str, int]], now: int) -> Decision:
     return appends
 
 
-_SESSION = "session:"
-
-
 def confirmed(heads: Heads, receipt: str, removed: int) -> Decision:
     """Confirm an erasure, unless more was removed since. A confirmed removal is kept, so that a late item counts on."""
-    head = heads(REMOVAL, receipt)
-    if head is None or head.value is None or head.value.confirmed or head.value.removed != removed:
+    removal = value_of(heads(REMOVAL, receipt))
+    if removal is None or removal.confirmed or removal.removed != removed:
         return []
-    return [Append(REMOVAL, receipt, replace(head.value, confirmed=True))]
+    return [Append(REMOVAL, receipt, replace(removal, confirmed=True))]
 
 
 def namespaces_of(namespace: str) -> list[str]:
     """Return the namespaces of an erasure: that of a session includes its temporary memories."""
-    session_id = namespace.removeprefix(_SESSION)
-    if namespace.startswith(_SESSION) and ":" not in session_id:
-        return [namespace, f"temp:{session_id}"]
-    return [namespace]
+    session_id = session_named(namespace)
+    return [namespace] if session_id is None else [namespace, f"temp:{session_id}"]
 
 
-def is_remnant(name: PointName, item: Item | None) -> bool:
+def is_remnant(items: Mapping[str, Item], name: PointName) -> bool:
     """Return whether a point belongs to an erased memory, or an older version of one that was written anew. A receipt
     does not cover events."""
-    if is_event(name.place) or (item is not None and item.indexed == name.version):
-        return False
-    return is_done_with(name.place, item, name.version)
+    item = items.get(name.place)
+    is_indexed = item is not None and item.indexed == name.version
+    return not is_event(name.place) and not is_indexed and is_done_with(items, name)

@@ -185,7 +185,7 @@ def follow(sessions: Sequence[Begun], heads: Heads, now: int) -> Decision:
     return [
         Append(FOLLOWED, begun.session_id, Followed(indexes=True, since=begun.since))
         for begun in sessions
-        if is_new_life(_value(heads, begun.session_id), begun.since)
+        if is_new_life(value_of(heads(FOLLOWED, begun.session_id)), begun.since)
     ]
 
 
@@ -195,12 +195,7 @@ def is_new_life(followed: Followed | None, since: int) -> bool:
 
 def let_go(heads: Heads, session_id: str, at: int) -> Decision:
     """Stop following a session that ended, unless another one with the same id began later."""
-    followed = _value(heads, session_id)
+    followed = value_of(heads(FOLLOWED, session_id))
     if followed is None or followed.gone or followed.since > at:
         return []
     return [Append(FOLLOWED, session_id, Followed(indexes=False, gone=True, since=followed.since))]
-
-
-def _value(heads: Heads, session_id: str) -> Followed | None:
-    head = heads(FOLLOWED, session_id)
-    return value_of(head)

@@ -1,13 +1,14 @@
 """A version of an item on its way into the index: its chunks, their embeddings, and its points."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
+from hivemem_runtime.batches import batches
 from hivemem_vectors.embedders.ports import Embeddings
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 from hivemem_vectors.pipeline.decisions.points import points_of
@@ -109,7 +110,12 @@ class Draft:
         return self.mirror.version
 
 
-def drafted(told: ItemVersion, chunker: Chunker) -> Draft:
+def drafts_of(told: Iterable[ItemVersion], chunker: Chunker) -> list[Draft]:
+    """Return a draft of each version. This takes long, and belongs in a thread."""
+    return [_drafted(one, chunker) for one in told]
+
+
+def _drafted(told: ItemVersion, chunker: Chunker) -> Draft:
     chunks = chunker.chunks(told.text or "")
     mirror = Mirror(
         told.version, told.fields, [chunk.text for chunk in chunks], [chunk.start for chunk in chunks], value=told.value
@@ -124,52 +130,26 @@ def mirrored(tenant: str, place: str, item: Item, mirror: Mirror) -> Draft:
 
 def parts(told: Sequence[ItemVersion]) -> Iterator[list[ItemVersion]]:
     """Yield parts that are split into chunks at once."""
-    part: list[ItemVersion] = []
-    characters = 0
-    for one in told:
-        length = len(one.text or "")
-        if part and (len(part) == ITEMS_PER_GROUP or characters + length > CHARACTERS_PER_PART):
-            yield part
-            part, characters = [], 0
-        part.append(one)
-        characters += length
-    if part:
-        yield part
+    return batches(told, lambda one: len(one.text or ""), most=CHARACTERS_PER_PART, most_items=ITEMS_PER_GROUP)
 
 
 def groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
     """Yield groups of drafts that fit one call of the store. A long text is a group of its own."""
-    group: list[Draft] = []
-    chunks = 0
-    for draft in drafts:
-        count = len(draft.texts)
-        if group and (len(group) == ITEMS_PER_GROUP or chunks + count > POINTS_PER_CALL):
-            yield group
-            group, chunks = [], 0
-        group.append(draft)
-        chunks += count
-    if group:
-        yield group
+    return batches(drafts, lambda draft: len(draft.texts), most=POINTS_PER_CALL, most_items=ITEMS_PER_GROUP)
 
 
 def reuse(draft: Draft, model: str, dimension: int) -> None:
     """Take known embeddings, so that unchanged texts are not embedded again."""
     texts, before = draft.texts, draft.before
-    known: dict[str, int] = {}
-    if before is not None and before.embeddings and before.model == model:
-        known = {text: at for at, text in enumerate(before.texts)}
-    draft.missing = [at for at, text in enumerate(texts) if text not in known]
-    if before is None or not before.embeddings or len(draft.missing) == len(texts):
-        draft.rows, draft.missing = None, list(range(len(texts)))
+    draft.rows, draft.missing = None, list(range(len(texts)))
+    if before is None or not before.embeddings or before.model != model:
         return
-    rows = unpacked(before.embeddings, len(before.texts))
-    if rows.shape[1] != dimension:
-        draft.rows, draft.missing = None, list(range(len(texts)))
-        return
-    draft.rows = np.empty((len(texts), dimension), np.float32)
-    for at, text in enumerate(texts):
-        if (found := known.get(text)) is not None:
-            draft.rows[at] = rows[found]
+    known = {text: at for at, text in enumerate(before.texts)}
+    found = {at: known[text] for at, text in enumerate(texts) if text in known}
+    if found and (rows := unpacked(before.embeddings, len(before.texts))).shape[1] == dimension:
+        draft.rows = np.empty((len(texts), dimension), np.float32)
+        draft.rows[list(found)] = rows[list(found.values())]
+        draft.missing = [at for at in draft.missing if at not in found]
 
 
 def lacks_embeddings(draft: Draft, model: str) -> bool:
@@ -186,15 +166,11 @@ def take(draft: Draft, rows: Embeddings) -> None:
     draft.missing = []
 
 
-def finish(draft: Draft, model: str) -> None:
-    """Make the points, and the mirror with their embeddings."""
-    if draft.failure is not None:
-        return
-    mirror = draft.mirror
-    rows = draft.rows if draft.rows is not None else np.empty((0, 1), np.float32)
-    draft.points = points_of(draft.tenant, draft.place, mirror, rows)
-    if lacks_embeddings(draft, model) and len(embeddings := packed(rows)) <= MIRRORED_CHARACTERS:
-        draft.mirror = Mirror(
-            mirror.version, mirror.fields, mirror.texts, mirror.starts, model, embeddings, mirror.value
-        )
-    draft.is_new = draft.mirror != draft.before
+def finish(drafts: Iterable[Draft], model: str) -> None:
+    """Make the points, and the mirrors with their embeddings. This takes long, and belongs in a thread."""
+    for draft in drafts:
+        rows = draft.rows if draft.rows is not None else np.empty((0, 1), np.float32)
+        draft.points = points_of(draft.tenant, draft.place, draft.mirror, rows)
+        if lacks_embeddings(draft, model) and len(embeddings := packed(rows)) <= MIRRORED_CHARACTERS:
+            draft.mirror = replace(draft.mirror, model=model, embeddings=embeddings)
+        draft.is_new = draft.mirror != draft.before

@@ -36,6 +36,9 @@ LONGEST_WAIT_OF_REFUSED: Final = 300_000_000
 
 AnyAppend = Append[Any, Any]
 
+UNKNOWN: Final = Item(heard=-1, gone=True, state=SYNCED)
+"""What stands for an item that the ledger has never heard of."""
+
 ERASURES: Final = 16
 """The most erasures that are remembered of one item; far fewer arrive out of order."""
 
@@ -78,14 +81,15 @@ def note_drafts(heads: Heads, drafts: Sequence[Draft], now: int, *, anew: bool) 
     `anew` also replaces the mirror of a version that was in the index before."""
     appends, useless = list[AnyAppend](), list[str]()
     for draft in drafts:
-        item = value_of(heads(ITEM, draft.place))
+        item = value_of(heads(ITEM, draft.place)) or UNKNOWN
         if is_event(draft.place):
-            if not _is_followed(heads, draft):
+            followed = value_of(heads(FOLLOWED, session_of(draft.place)))
+            if not is_followed(followed, draft.mirror.fields["updated_at"]):
                 useless += _names(draft.place, draft.mirror)
                 continue
-            if item is not None and item.gone:
-                item = None
-        if item is not None and not _is_open(item, draft.version):
+            if item.gone:
+                item = UNKNOWN
+        if not _is_open(item, draft.version):
             if item.indexed != draft.version:
                 useless += _names(draft.place, draft.mirror)
         elif draft.failure is not None:
@@ -100,53 +104,49 @@ def _is_open(item: Item, version: int) -> bool:
     return version > item.heard or (version == item.heard and not item.gone)
 
 
-def _synced(item: Item | None, draft: Draft, *, anew: bool) -> Iterator[AnyAppend]:
+def _synced(item: Item, draft: Draft, *, anew: bool) -> Iterator[AnyAppend]:
     place, version, chunks = draft.place, draft.version, len(draft.texts)
-    was_there = item is not None and item.state == SYNCED and item.indexed == version and not item.gone
-    if not was_there or (item is not None and item.chunks != chunks):
-        told, erased = (0, list[int]()) if item is None else (item.told, item.erased)
-        synced = Item(version, False, SYNCED, version, chunks, told=told, erased=erased)
+    was_there = item.state == SYNCED and item.indexed == version and not item.gone
+    if not was_there or item.chunks != chunks:
+        synced = Item(version, False, SYNCED, version, chunks, told=item.told, erased=item.erased)
         if not was_there:
-            synced = replace(synced, told=told + 1, announced="synced")
+            synced = replace(synced, told=item.told + 1, announced="synced")
         yield Append(ITEM, place, synced)
     if draft.is_new and (anew or not was_there):
         yield Append(MIRROR, place, draft.mirror)
 
 
-def _left_behind(item: Item | None, draft: Draft) -> list[str]:
+def _left_behind(item: Item, draft: Draft) -> list[str]:
     """Return the points of other versions, and surplus points of a longer text of this version."""
     place, version, before = draft.place, draft.version, draft.before
     names: list[str] = []
-    indexed = None if item is None else item.indexed
-    if item is not None and indexed is not None:
-        names += names_of(place, indexed, item.chunks)[len(draft.texts) if indexed == version else 0 :]
-    if before is not None and before.version not in (None, indexed, version):
+    if item.indexed is not None:
+        names += names_of(place, item.indexed, item.chunks)[len(draft.texts) if item.indexed == version else 0 :]
+    if before is not None and before.version not in (None, item.indexed, version):
         names += _names(place, before)
     return names
 
 
-def _postponed(item: Item | None, draft: Draft, failure: Failure, now: int) -> Iterator[AnyAppend]:
+def _postponed(item: Item, draft: Draft, failure: Failure, now: int) -> Iterator[AnyAppend]:
     place, version = draft.place, draft.version
-    is_same = item is not None and item.heard == version
-    if item is not None and is_same and item.state == SYNCED:
+    is_same = item.heard == version
+    if is_same and item.state == SYNCED:
         # Another worker has indexed it, or a repeated indexing failed and changed nothing.
         return
-    was_refused = item is not None and is_same and item.state == FAILED
-    indexed = None if item is None else item.indexed
-    attempts = 1 + (item.attempts if item is not None and is_same else 0)
-    announces = failure.refused and not was_refused
+    attempts = 1 + (item.attempts if is_same else 0)
+    announces = failure.refused and not (is_same and item.state == FAILED)
     postponed = Item(
         version,
         False,
-        FAILED if failure.refused else PENDING if indexed is None else STALE,
-        indexed,
-        0 if item is None else item.chunks,
+        FAILED if failure.refused else PENDING if item.indexed is None else STALE,
+        item.indexed,
+        item.chunks,
         attempts,
         failure.reason,
         now + wait_after(attempts, failure),
-        (0 if item is None else item.told) + announces,
+        item.told + announces,
         "failed" if announces else None,
-        erased=[] if item is None else item.erased,
+        erased=item.erased,
     )
     yield Append(ITEM, place, postponed)
     if draft.is_new:
@@ -165,16 +165,16 @@ def note_deletions(heads: Heads, deletions: Sequence[Deletion], now: int) -> Dec
     """Note deletions, each of another place. The answer is the names of further points that are useless."""
     appends, useless, receipts = list[AnyAppend](), list[str](), list[str]()
     for one in deletions:
-        item = value_of(heads(ITEM, one.place))
-        if one.receipt is not None and (item is None or _is_uncounted(item, one.version)):
+        item = value_of(heads(ITEM, one.place)) or UNKNOWN
+        if one.receipt is not None and _is_uncounted(item, one.version):
             receipts.append(one.receipt)
-        if item is not None and not _is_open(item, one.version):
+        if not _is_open(item, one.version):
             appends += _cleaned(item, one, now)
             continue
-        told, erased = (0, list[int]()) if item is None else (item.told, item.erased)
-        removed = Item(one.version, True, SYNCED, told=told + 1, announced="synced", erased=_erased(erased, one))
+        erased = _erased(item.erased, one)
+        removed = Item(one.version, True, SYNCED, told=item.told + 1, announced="synced", erased=erased)
         appends.append(Append(ITEM, one.place, _with_points_removed(removed, one, now)))
-        if item is not None and not item.gone:
+        if not item.gone:
             appends.append(Append(MIRROR, one.place, Mirror()))
             if item.indexed is not None and item.indexed != one.indexed:
                 # Another worker brought it into the index meanwhile.
@@ -207,11 +207,6 @@ def _with_points_removed(item: Item, one: Deletion, now: int) -> Item:
         return replace(item, attempts=0, error=None, retry_at=None)
     attempts = item.attempts + 1
     return replace(item, attempts=attempts, error=one.failure.reason, retry_at=now + wait_after(attempts, one.failure))
-
-
-def _is_followed(heads: Heads, draft: Draft) -> bool:
-    followed = value_of(heads(FOLLOWED, session_of(draft.place)))
-    return is_followed(followed, draft.mirror.fields["updated_at"])
 
 
 def is_followed(followed: Followed | None, at: int) -> bool:

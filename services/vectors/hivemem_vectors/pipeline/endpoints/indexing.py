@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from hivemem_contracts.errors import HiveError
+from hivemem_runtime.batches import grouped, slices
 from hivemem_runtime.circuit_breaker import CircuitBreaker, Health
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.turns import offloaded
@@ -16,7 +17,7 @@ from hivemem_vectors.pipeline.decisions.drafts import (
     ITEMS_PER_GROUP,
     Chunker,
     Draft,
-    drafted,
+    drafts_of,
     finish,
     groups,
     lacks_embeddings,
@@ -26,7 +27,7 @@ from hivemem_vectors.pipeline.decisions.drafts import (
 from hivemem_vectors.pipeline.decisions.item_states import Deletion, is_news, is_unclean
 from hivemem_vectors.pipeline.endpoints.peers import AGENT, MemoryService
 from hivemem_vectors.pipeline.endpoints.stages import EmbeddingStage, ItemLedger, Key, PointWriter, failure_of
-from hivemem_vectors.pipeline.entities import SYNCED, Item, is_event, named
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, SYNCED, Item, is_event, named
 from hivemem_vectors.stores.guarded import GuardedStore
 
 GROUPS_AT_ONCE: Final = 4
@@ -90,7 +91,7 @@ class Indexer:
         newest, earlier = _newest(versions)
         if earlier:
             await self.take_up(earlier)
-        items = await self._ledger.items(newest)
+        items = await self._ledger.values(ITEM, newest)
         news = [one for key, one in newest.items() if is_news(items.get(key), one)]
         read, failure = await self._read([one for one in news if _is_unread(one)])
         await self._remove([_gone(one, items.get((one.tenant, one.place))) for one in news if one.gone])
@@ -103,7 +104,7 @@ class Indexer:
     async def again(self, tenant: str, places: Sequence[str]) -> None:
         """Index items again, whatever the ledger says of them: memories as they are now, read by request, and events
         from their mirrors. Deleted memories are ignored, because the feed tells of their deletion."""
-        items = await self._ledger.items([(tenant, place) for place in places])
+        items = await self._ledger.values(ITEM, [(tenant, place) for place in places])
         names = [named(place) for place in places if not is_event(place)]
         found = await self._memories.get_many(tenant, AGENT, names) if names else {}
         memories = [version_of_memory(tenant, memory) for memory in found.values()]
@@ -116,7 +117,7 @@ class Indexer:
         due."""
         if self._store.breaker.is_paused:
             return 0
-        items = await self._ledger.items([(tenant, place) for place in places])
+        items = await self._ledger.values(ITEM, [(tenant, place) for place in places])
         unclean = {key: item for key, item in items.items() if is_unclean(item)}
         await self._remove([(tenant, Deletion(place, item.heard)) for (_, place), item in unclean.items()])
         waiting = {key: item for key, item in items.items() if not item.gone and item.state != SYNCED}
@@ -129,12 +130,9 @@ class Indexer:
     async def _read(self, told: Sequence[ItemVersion]) -> tuple[list[ItemVersion], HiveError | None]:
         """Read versions that are too large for the feed as they are now. Returns the error that kept some of them back.
         Deleted memories are left out, because the feed tells of their deletion."""
-        by_tenant: dict[str, list[tuple[str, str]]] = {}
-        for one in told:
-            by_tenant.setdefault(one.tenant, []).append(named(one.place))
         read: list[ItemVersion] = []
         failure: HiveError | None = None
-        for tenant, names in by_tenant.items():
+        for tenant, names in grouped([(one.tenant, named(one.place)) for one in told]).items():
             try:
                 found = await self._memories.get_many(tenant, AGENT, names)
             except HiveError as error:
@@ -147,12 +145,12 @@ class Indexer:
         """Yield groups of drafts with the items and mirrors that the ledger had before."""
         for part in parts(told):
             characters = sum([len(one.text or "") for one in part])
-            drafts = await offloaded(characters, partial(_drafts, part, self._chunker))
+            drafts = await offloaded(characters, partial(drafts_of, part, self._chunker))
             for group in groups(drafts):
                 for draft in group:
                     draft.item = items.get((draft.tenant, draft.place))
                 known = [(draft.tenant, draft.place) for draft in group if draft.item is not None]
-                mirrors = await self._ledger.mirrors(known)
+                mirrors = await self._ledger.values(MIRROR, known)
                 for draft in group:
                     draft.before = mirrors.get((draft.tenant, draft.place))
                 yield group
@@ -161,10 +159,8 @@ class Indexer:
         self, items: Mapping[Key, Item], *, skip: Callable[[Draft], bool] = lambda _: False
     ) -> AsyncGenerator[list[Draft]]:
         """Yield groups of drafts that are made of mirrors."""
-        keys = list(items)
-        for start in range(0, len(keys), ITEMS_PER_GROUP):
-            some = keys[start : start + ITEMS_PER_GROUP]
-            mirrors = await self._ledger.mirrors(some)
+        for some in slices(list(items), ITEMS_PER_GROUP):
+            mirrors = await self._ledger.values(MIRROR, some)
             drafts = [
                 mirrored(*key, items[key], mirrors[key])
                 for key in some
@@ -202,7 +198,7 @@ class Indexer:
             await self._clean([draft for draft in drafts if is_unclean(draft.item)])
             sound = [draft for draft in drafts if draft.failure is None]
             characters = sum([len(text) for draft in sound for text in draft.texts])
-            await offloaded(characters, partial(_finish, sound, self._model))
+            await offloaded(characters, partial(finish, sound, self._model))
             await self._points.put(sound)
             useless = await self._ledger.note(drafts, anew=anew)
             for tenant, names in useless.items():
@@ -217,15 +213,12 @@ class Indexer:
                 draft.failure = failure_of(error)
 
     async def _remove(self, gone: Sequence[tuple[str, Deletion]]) -> None:
-        by_tenant: dict[str, list[Deletion]] = {}
-        for tenant, one in gone:
-            by_tenant.setdefault(tenant, []).append(one)
-        slices = [
-            (tenant, some[start : start + ITEMS_PER_GROUP])
-            for tenant, some in by_tenant.items()
-            for start in range(0, len(some), ITEMS_PER_GROUP)
+        removals = [
+            self._remove_some(tenant, some)
+            for tenant, deletions in grouped(gone).items()
+            for some in slices(deletions, ITEMS_PER_GROUP)
         ]
-        await asyncio.gather(*(self._remove_some(tenant, some) for tenant, some in slices))
+        await asyncio.gather(*removals)
 
     async def _remove_some(self, tenant: str, gone: Sequence[Deletion]) -> None:
         async with self._storing:
@@ -259,12 +252,3 @@ def _is_unread(told: ItemVersion) -> bool:
 
 def _gone(told: ItemVersion, item: Item | None) -> tuple[str, Deletion]:
     return told.tenant, Deletion(told.place, told.version, told.receipt, None if item is None else item.indexed)
-
-
-def _drafts(told: Sequence[ItemVersion], chunker: Chunker) -> list[Draft]:
-    return [drafted(one, chunker) for one in told]
-
-
-def _finish(drafts: Sequence[Draft], model: str) -> None:
-    for draft in drafts:
-        finish(draft, model)

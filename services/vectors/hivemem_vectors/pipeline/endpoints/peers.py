@@ -1,6 +1,6 @@
 """Calls to the memory and the session service, and the position of the index in the feed."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Any, Final
 
 from hivemem_contracts.errors import NotFound, Unavailable
@@ -28,6 +28,7 @@ AGENT: Final = "hivemem"
 WORKER: Final = "vectors"
 """The name under which the worker confirms erasures."""
 
+Body = dict[str, Any]
 Name = tuple[str, str]
 """A namespace and a key."""
 
@@ -38,9 +39,9 @@ class MemoryService:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
 
-    async def get_many(self, tenant: str, agent: str, names: Sequence[Name]) -> dict[Name, dict[str, Any]]:
+    async def get_many(self, tenant: str, agent: str, names: Sequence[Name]) -> dict[Name, Body]:
         """Return the living memories of these names in their wire format."""
-        found: dict[Name, dict[str, Any]] = {}
+        found: dict[Name, Body] = {}
         left = list(names)
         while left:
             some, rest = await self.get_some(tenant, agent, left[:BATCH_ITEMS])
@@ -48,32 +49,27 @@ class MemoryService:
             left = rest + left[BATCH_ITEMS:]
         return found
 
-    async def get_some(
-        self, tenant: str, agent: str, names: Sequence[Name]
-    ) -> tuple[dict[Name, dict[str, Any]], list[Name]]:
+    async def get_some(self, tenant: str, agent: str, names: Sequence[Name]) -> tuple[dict[Name, Body], list[Name]]:
         """Return as many of these memories as fit one answer, and the names of the rest."""
         body = requests.GetMemories(keys=[MemoryKey(namespace=namespace, key=key) for namespace, key in names])
         answer = await self._asking.ask(tenant, agent, operations.GET_MANY, body)
         found = {(memory["namespace"], memory["key"]): memory for memory in answer["items"]}
         return found, [(name["namespace"], name["key"]) for name in answer["left"]]
 
-    async def newest(self, tenant: str, agent: str, name: Name) -> dict[str, Any] | None:
+    async def newest(self, tenant: str, agent: str, name: Name) -> Body | None:
         """Return a memory as it is now, deleted or not; None if it is unknown."""
         body = requests.GetMemory(namespace=name[0], key=name[1], include_deleted=True)
-        try:
-            return await self._asking.ask(tenant, agent, operations.GET, body)
-        except NotFound:
-            return None
+        return await _if_found(self._asking.ask(tenant, agent, operations.GET, body))
 
     async def page(
         self, tenant: str, prefix: str, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[dict[str, Any]], str | None]:
+    ) -> tuple[list[Body], str | None]:
         """Return a page of all memories below a prefix, deleted ones too, by namespace and key."""
         body = requests.ListMemories(prefix=prefix, include_deleted=True, limit=limit, cursor=cursor)
         answer = await self._asking.ask(tenant, AGENT, operations.LIST, body)
         return answer["items"], answer["cursor"]
 
-    async def written_since(self, tenant: str, prefix: str, moment: int, *, limit: int) -> list[dict[str, Any]]:
+    async def written_since(self, tenant: str, prefix: str, moment: int, *, limit: int) -> list[Body]:
         """Return the newest memories below a prefix that were written after a moment, deleted ones too."""
         body = requests.ListMemories(
             prefix=prefix,
@@ -82,15 +78,13 @@ class MemoryService:
             sort="-updated_at",
             limit=limit,
         )
-        items: list[dict[str, Any]] = (await self._asking.ask(tenant, AGENT, operations.LIST, body))["items"]
+        items: list[Body] = (await self._asking.ask(tenant, AGENT, operations.LIST, body))["items"]
         return items
 
-    async def erasure(self, tenant: str, receipt: str) -> dict[str, Any] | None:
+    async def erasure(self, tenant: str, receipt: str) -> Body | None:
         """Return the receipt of an erasure; None if it is unknown."""
-        try:
-            return await self._asking.ask(tenant, AGENT, operations.ERASURE, requests.ReadErasure(receipt=receipt))
-        except NotFound:
-            return None
+        body = requests.ReadErasure(receipt=receipt)
+        return await _if_found(self._asking.ask(tenant, AGENT, operations.ERASURE, body))
 
     async def confirm_erasure(self, tenant: str, receipt: str, removed: int) -> None:
         body = requests.ConfirmErasure(receipt=receipt, worker=WORKER, removed=removed)
@@ -98,10 +92,15 @@ class MemoryService:
         await self._asking.ask(tenant, AGENT, operations.ERASE_CONFIRM, body, message_id=message_id)
 
 
+async def _if_found(answer: Awaitable[Body]) -> Body | None:
+    try:
+        return await answer
+    except NotFound:
+        return None
+
+
 PAGE: Final = 100
 assert PAGE <= LIST_MAXIMUM
-
-Body = dict[str, Any]
 
 
 class SessionService:
@@ -112,23 +111,15 @@ class SessionService:
 
     async def session(self, tenant: str, session_id: str) -> Body | None:
         """Return a session in its wire format, or None."""
-        try:
-            answer = await self._asking.ask(
-                tenant, AGENT, session_operations.GET, session_requests.GetSession(session_id=session_id)
-            )
-        except NotFound:
-            return None
-        session: Body = answer["session"]
-        return session
+        body = session_requests.GetSession(session_id=session_id)
+        answer = await _if_found(self._asking.ask(tenant, AGENT, session_operations.GET, body))
+        return None if answer is None else answer["session"]
 
     async def event(self, tenant: str, session_id: str, sequence: int) -> Body | None:
         """Return an event; None if its session is gone."""
         body = session_requests.ListEvents(session_id=session_id, after=sequence - 1, before=sequence + 1, limit=1)
-        try:
-            answer = await self._asking.ask(tenant, AGENT, session_operations.EVENTS, body)
-        except NotFound:
-            return None
-        return answer["items"][0] if answer["items"] else None
+        answer = await _if_found(self._asking.ask(tenant, AGENT, session_operations.EVENTS, body))
+        return answer["items"][0] if answer is not None and answer["items"] else None
 
     async def events(self, tenant: str, session_id: str, after: int, most: int) -> AsyncGenerator[list[Body]]:
         """Yield pages of at most `most` events after a sequence. Raises `NotFound` if the session is gone."""
@@ -162,12 +153,12 @@ class FeedPosition(Background):
 
     async def changes(self) -> int:
         """Return how many changes the index has not taken up yet, over all tenants."""
-        return await self._reading().waiting(MEMORIES)
+        return await self.reading.waiting(MEMORIES)
 
     async def reaches_back_to(self) -> int:
         """Return the commit time of the oldest change that is not taken up, or else the time now, in microseconds since
         1970. All changes that were announced before that are taken up."""
-        feed = self._reading()
+        feed = self.reading
         now = now_microseconds()
         oldest = await feed.next(CHANGES_OF_MEMORIES, await feed.acknowledged(MEMORIES))
         for _ in range(PASSED_OVER):
@@ -181,19 +172,20 @@ class FeedPosition(Background):
 
     async def end(self) -> FeedState:
         """Return where the feed ends now."""
-        return await self._reading().state()
+        return await self.reading.state()
 
     async def is_taken_up(self, tenant: str, prefix: str, end: FeedState) -> bool:
         """Return whether the index has taken up every change below a prefix through an end of the feed.
         False if the feed has another identity by now."""
-        feed = self._reading()
+        feed = self.reading
         tokens = ("hive", "chg", encode_token(tenant), "memory", *namespace_tokens(prefix), ">")
         oldest = await feed.next(".".join(tokens), await feed.acknowledged(MEMORIES))
         if oldest is not None and oldest.sequence <= end.last_sequence:
             return False
         return await feed.identity() == end.identity
 
-    def _reading(self) -> FeedReading:
+    @property
+    def reading(self) -> FeedReading:
         if self._feed is None:
             raise Unavailable("this worker is stopping", retry_after_ms=RETRY_AFTER_MS)
         return self._feed

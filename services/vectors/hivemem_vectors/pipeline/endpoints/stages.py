@@ -8,13 +8,15 @@ from typing import Final
 import structlog
 
 from hivemem_contracts.errors import HiveError
+from hivemem_runtime.batches import grouped, slices
 from hivemem_runtime.circuit_breaker import retry_after_ms
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT
 from hivemem_runtime.ledger.port import Decide, Ledger, system_write
 from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.decisions.drafts import ITEMS_PER_GROUP, Draft, Failure, reuse, take
 from hivemem_vectors.pipeline.decisions.item_states import Deletion, note_deletions, note_drafts
-from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, Item, Mirror, is_event, session_of
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, is_event, session_of
 from hivemem_vectors.stores.ports import ALTERNATIVES_PER_CONDITION, Between, Filter, OneOf, VectorStore
 
 log = structlog.get_logger("hivemem.vectors")
@@ -116,16 +118,15 @@ class PointWriter:
 
     async def put(self, drafts: Sequence[Draft]) -> None:
         """Store the points of all drafts; a draft that is refused gets a failure."""
-        await bisect(drafts, self._put)
+        await bisect(
+            drafts,
+            lambda some: self._store.upsert(self._collection, [point for draft in some for point in draft.points]),
+        )
 
     async def remove(self, tenant: str, versions: Sequence[tuple[str, int]]) -> None:
         """Remove the points of these versions, each with its place, and of the versions before them."""
-        by_version: dict[int, list[str]] = {}
-        for place, version in versions:
-            by_version.setdefault(version, []).append(place)
-        for version, places in by_version.items():
-            for start in range(0, len(places), ALTERNATIVES_PER_CONDITION):
-                some = places[start : start + ALTERNATIVES_PER_CONDITION]
+        for version, places in grouped([(version, place) for place, version in versions]).items():
+            for some in slices(places, ALTERNATIVES_PER_CONDITION):
                 where = Filter(tenant, [OneOf("place", some), Between("version", at_most=version)])
                 await self._store.delete_where(self._collection, where)
 
@@ -136,9 +137,6 @@ class PointWriter:
         except HiveError as error:
             log.info("points are left in the store", points=len(names), error=error.name)
 
-    async def _put(self, drafts: Sequence[Draft]) -> None:
-        await self._store.upsert(self._collection, [point for draft in drafts for point in draft.points])
-
 
 class ItemLedger:
     """The items and mirrors of the ledger, read and written many at a time."""
@@ -146,18 +144,19 @@ class ItemLedger:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def items(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        return await self._values(ITEM, keys)
-
-    async def mirrors(self, keys: Iterable[Key]) -> dict[Key, Mirror]:
-        return await self._values(MIRROR, keys)
+    async def values(self, entity: Entity[HeadT, HeadT], keys: Iterable[Key]) -> dict[Key, HeadT]:
+        """Return the items or the mirrors of these keys."""
+        found: dict[Key, HeadT] = {}
+        for tenant, places in grouped(keys).items():
+            for some in slices(places, READ_AT_ONCE):
+                values = await current_values(self._ledger, entity, tenant, some)
+                found.update({(tenant, place): value for place, value in values.items()})
+        return found
 
     async def note(self, drafts: Sequence[Draft], *, anew: bool) -> dict[str, list[str]]:
         """Note how far each draft came; returns the names of useless points by tenant."""
         assert len(drafts) <= ITEMS_PER_GROUP
-        by_tenant: dict[str, list[Draft]] = {}
-        for draft in drafts:
-            by_tenant.setdefault(draft.tenant, []).append(draft)
+        by_tenant = grouped([(draft.tenant, draft) for draft in drafts])
 
         async def note(tenant: str, some: Sequence[Draft]) -> list[str]:
             places = [draft.place for draft in some]
@@ -178,14 +177,3 @@ class ItemLedger:
         outcome = await self._ledger.commit(system_write(tenant, ITEM, places[0], decide, reads))
         useless: list[str] = outcome.answer
         return useless
-
-    async def _values(self, entity: Entity[HeadT, HeadT], keys: Iterable[Key]) -> dict[Key, HeadT]:
-        by_tenant: dict[str, list[str]] = {}
-        for tenant, place in keys:
-            by_tenant.setdefault(tenant, []).append(place)
-        found: dict[Key, HeadT] = {}
-        for tenant, places in by_tenant.items():
-            for start in range(0, len(places), READ_AT_ONCE):
-                heads = await self._ledger.heads(entity, tenant, places[start : start + READ_AT_ONCE])
-                found.update({(tenant, id): head.value for id, head in heads.items() if head.value is not None})
-        return found

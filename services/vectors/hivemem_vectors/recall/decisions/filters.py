@@ -8,6 +8,7 @@ from typing import Any, Final
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.vectors.models import RecallFilter
 from hivemem_contracts.vectors.requests import Recall
+from hivemem_runtime.ledger.places import below
 from hivemem_vectors.pipeline.decisions.keywords import NO_WORDS, SparseEmbedding, query
 from hivemem_vectors.pipeline.decisions.points import metadata_word, metadata_words
 from hivemem_vectors.stores.ports import Between, Condition, Equal
@@ -89,6 +90,11 @@ class Question:
             and (self.updated_before is None or updated_at < self.updated_before)
             and (self.valid_at is None or _valid(fields, self.valid_at))
         )
+
+
+def range_below(prefix: str | None) -> tuple[str | None, str | None]:
+    """Return the range of places below a prefix; without one, of all places."""
+    return (None, None) if prefix is None else below(prefix)
 
 
 def expired(fields: Mapping[str, Any], now: int) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from hivemem_contracts.errors import Internal, Overloaded, Unavailable
 from hivemem_contracts.identifiers import format_microseconds
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call
 from hivemem_vectors.pipeline.decisions.changes import version_of_memory
@@ -21,6 +22,7 @@ SPARE_ITEMS: Final = (3, 30, 300)
 LONGEST_SECONDS: Final = 3.0
 DIGITS: Final = 6
 _NEVER: Final = 2**63
+_SHOWN: Final = ("namespace", "key", "version", "value", "memory_type", "metadata", "updated_at")
 
 
 class Sources(NamedTuple):
@@ -54,28 +56,23 @@ class Hydration:
                 break
             sources = failure or await self._as_they_are(call, some)
             if isinstance(sources, str):
-                failure, sources = sources, await self._as_indexed(call, some)
+                mirrors = await self._mirrors(call, [item.piece.place for item in some])
+                failure, sources = sources, Sources({}, frozenset(), mirrors)
             indexed = await self._indexed(call, [item for item in some if not sources.has_now(item.piece)])
             done += _taken(budget, some, sources, indexed, question)
         return failure
 
     async def _indexed(self, call: Call, some: Sequence[Ranked]) -> dict[str, int]:
         """Return the indexed version of each item by the ledger."""
-        if not some:
-            return {}
-        heads = await self._ledger.heads(ITEM, call.sender.tenant, [item.piece.place for item in some])
-        return {
-            place: head.value.indexed
-            for place, head in heads.items()
-            if head.value is not None and head.value.indexed is not None
-        }
+        items = await current_values(self._ledger, ITEM, call.sender.tenant, [item.piece.place for item in some])
+        return {place: item.indexed for place, item in items.items() if item.indexed is not None}
 
     async def _as_they_are(self, call: Call, some: Sequence[Ranked]) -> Sources | str:
         """Return the current items, or the reason why they cannot be read."""
         places = [item.piece.place for item in some]
         names = [named(place) for place in places if not is_event(place)]
         events = [place for place in places if is_event(place)]
-        mirrors = await self._mirrors(call, events) if events else {}
+        mirrors = await self._mirrors(call, events)
         if not names:
             return Sources({}, frozenset(), mirrors)
         try:
@@ -87,12 +84,8 @@ class Hydration:
             return "the memory service takes too long"
         return Sources(memories, frozenset(left), mirrors)
 
-    async def _as_indexed(self, call: Call, some: Sequence[Ranked]) -> Sources:
-        return Sources({}, frozenset(), await self._mirrors(call, [item.piece.place for item in some]))
-
     async def _mirrors(self, call: Call, places: Sequence[str]) -> dict[str, Mirror]:
-        heads = await self._ledger.heads(MIRROR, call.sender.tenant, places)
-        return {place: head.value for place, head in heads.items() if head.value is not None}
+        return await current_values(self._ledger, MIRROR, call.sender.tenant, places)
 
 
 def _taken(
@@ -126,13 +119,7 @@ def _as_it_is(item: Ranked, memory: Mapping[str, Any], question: Question) -> di
     text = told.text if told.version == piece.version else None
     return {
         "kind": "memory",
-        "namespace": memory["namespace"],
-        "key": memory["key"],
-        "version": told.version,
-        "value": memory["value"],
-        "memory_type": memory["memory_type"],
-        "metadata": memory["metadata"],
-        "updated_at": memory["updated_at"],
+        **{name: memory[name] for name in _SHOWN},
         "text": None if text is None else text[piece.start : piece.start + piece.length],
         **_scores(item),
     }

@@ -11,14 +11,15 @@ from typing import Final, TypeVar
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.subjects import encode_token, namespace_tokens
-from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed.reading import FeedReading, FeedState, StoredChange
+from hivemem_runtime.bus.feed.reading import FeedState, StoredChange
 from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.pages import pages
-from hivemem_runtime.ledger.places import below, place_of
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
+from hivemem_vectors.recall.decisions.filters import range_below
 
 FIRST_PAUSE_SECONDS: Final = 0.005
 LONGEST_PAUSE_SECONDS: Final = 0.05
@@ -39,9 +40,7 @@ class Waiter:
 
     def __init__(self, tenant: str, prefix: str | None, limit: asyncio.Timeout) -> None:
         self.tenant, self.prefix = tenant, prefix
-        low, high = (None, None) if prefix is None else below(prefix)
-        self.low: str | None = low
-        self.high: str | None = high
+        self.low, self.high = range_below(prefix)
         self.limit = limit
         self.indexed = 0
         """The newest version that this worker has indexed below the prefix since."""
@@ -76,25 +75,14 @@ class Waiter:
 
 
 class IndexLag:
-    """Follows the lag of the index by the ledger, the memory service and the feed, after `start`."""
+    """Follows the lag of the index by the ledger, the memory service and the feed."""
 
-    def __init__(self, ledger: Ledger, memories: MemoryService) -> None:
+    def __init__(self, ledger: Ledger, memories: MemoryService, feed: FeedPosition) -> None:
         self._ledger = ledger
         self._memories = memories
-        self._feed: FeedReading | None = None
+        self._feed = feed
         self._taken_up: dict[str, tuple[float, int]] = {}
         self._asking = asyncio.Lock()
-
-    def start(self, client: Client) -> None:
-        self._feed = FeedReading(client)
-
-    def stop(self) -> None:
-        self._feed = None
-
-    @property
-    def feed(self) -> FeedReading:
-        assert self._feed is not None, "it was started"
-        return self._feed
 
     async def all_indexed(self, waiter: Waiter) -> bool:
         """Return once everything acknowledged by now is indexed; False if an item will not be retried in time."""
@@ -119,18 +107,18 @@ class IndexLag:
         """Wait for every change that is on the feed now. A change of the feed's identity starts it over, because the
         sequences belong to other changes then."""
         before: FeedState | None = None
-        state = await _patiently(waiter, self.feed.state)
+        state = await _patiently(waiter, self._feed.end)
         while before is None or state.identity != before.identity:
             before = state
             await self._until_taken_up_through(waiter, state.last_sequence)
-            state = await _patiently(waiter, self.feed.state)
+            state = await _patiently(waiter, self._feed.end)
 
     async def _until_taken_up_through(self, waiter: Waiter, end: int) -> None:
         for consumer, subject in _subjects(waiter.tenant, waiter.prefix):
             reached = 0
             while True:
                 reached = max(reached, await _patiently(waiter, partial(self._taken_up_through, consumer)))
-                change = await _patiently(waiter, partial(self.feed.next, subject, reached))
+                change = await _patiently(waiter, partial(self._feed.reading.next, subject, reached))
                 if change is None or change.sequence > end:
                     break
                 await self._until_known(waiter, consumer, change)
@@ -152,7 +140,7 @@ class IndexLag:
             asked_at, sequence = self._taken_up.get(consumer, (0.0, 0))
             now = asyncio.get_running_loop().time()
             if now - asked_at > ASKED_AGAIN_SECONDS:
-                sequence = await self.feed.acknowledged(consumer)
+                sequence = await self._feed.reading.acknowledged(consumer)
                 self._taken_up[consumer] = (now, sequence)
             return sequence
 
@@ -199,10 +187,7 @@ class IndexLag:
         return in_time
 
     async def _items(self, waiter: Waiter, places: Sequence[str]) -> dict[str, Item]:
-        if not places:
-            return {}
-        heads = await self._ledger.heads(ITEM, waiter.tenant, places)
-        return {place: head.value for place, head in heads.items() if head.value is not None}
+        return await current_values(self._ledger, ITEM, waiter.tenant, places)
 
 
 async def _patiently(waiter: Waiter, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:

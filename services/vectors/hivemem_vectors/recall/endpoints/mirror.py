@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hivemem_runtime.ledger.places import below
+from hivemem_runtime.batches import batches
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.port import Head, Ledger
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Item, Mirror
-from hivemem_vectors.recall.decisions.filters import Question
+from hivemem_vectors.recall.decisions.filters import Question, range_below
 from hivemem_vectors.recall.decisions.mirror_scan import MirrorScan
 from hivemem_vectors.recall.decisions.ranking import Piece
 from hivemem_vectors.stores.ports import Vector
@@ -58,7 +59,7 @@ class MirrorSearch:
         self._model = model
 
     async def waiting(self, tenant: str, prefix: str | None) -> WaitingItems:
-        low, high = _range(prefix)
+        low, high = range_below(prefix)
         page = await self._ledger.find(ITEM, tenant, "waiting", equals={}, low=low, high=high, limit=WAITING_ITEMS)
         heads = {head.id: head.value for head in page.items if head.value is not None}
         if not heads:
@@ -88,7 +89,7 @@ class MirrorSearch:
 
         Keys that are ULIDs sort by time, so the newest memories of such a namespace are searched first."""
         scan = MirrorScan(question, vector, self._model)
-        low, high = _range(question.prefix)
+        low, high = range_below(question.prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + SECONDS
         items, cursor = 0, None
@@ -112,27 +113,13 @@ class MirrorSearch:
                 return MirrorFindings(await asyncio.to_thread(scan.pieces), items, cursor is None)
 
     async def _mirrors(self, tenant: str, places: Sequence[str]) -> dict[str, Mirror]:
-        heads = await self._ledger.heads(MIRROR, tenant, places)
-        return {place: head.value for place, head in heads.items() if head.value is not None}
-
-
-def _range(prefix: str | None) -> tuple[str | None, str | None]:
-    return (None, None) if prefix is None else below(prefix)
+        return await current_values(self._ledger, MIRROR, tenant, places)
 
 
 def _parts(heads: Iterable[Head[Item]]) -> Iterator[list[str]]:
     """Yield the places of living items, as many as are read at once."""
-    places: list[str] = []
-    chunks = 0
-    for head in heads:
-        if head.value is not None and not head.value.gone:
-            places.append(head.id)
-            chunks += head.value.chunks
-            if chunks >= CHUNKS_READ_AT_ONCE:
-                yield places
-                places, chunks = [], 0
-    if places:
-        yield places
+    chunks = {head.id: head.value.chunks for head in heads if head.value is not None and not head.value.gone}
+    return batches(chunks, chunks.__getitem__, most=CHUNKS_READ_AT_ONCE, most_items=READ_AT_ONCE)
 
 
 def _is_newer(mirror: Mirror, item: Item) -> bool:

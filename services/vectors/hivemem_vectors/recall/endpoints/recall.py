@@ -1,7 +1,7 @@
 """The recall operation: memories and events by meaning and by words, with everything that the answer may lack."""
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -27,6 +27,10 @@ EMBED_SECONDS: Final = 2.0
 """After this time the words alone are searched."""
 
 
+def bind(service: Service, recalling: "RecallEndpoint") -> None:
+    service.handler(operations.RECALL, recalling.recall)
+
+
 class RecallEndpoint:
     """`collection` holds the points of all items."""
 
@@ -46,9 +50,6 @@ class RecallEndpoint:
         self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
         self._hydration = Hydration(ledger, memories)
 
-    def bind(self, service: Service) -> None:
-        service.handler(operations.RECALL, self.recall)
-
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
         embedding = asyncio.create_task(self._embed(body.query))
         try:
@@ -64,7 +65,7 @@ class RecallEndpoint:
         await asyncio.sleep(0)  # lets the embedder begin, so that it works during the following steps
         waiting = await self._search.prepare(tenant, body.namespace_prefix)
         # The time limit of the embedding begins here, because the steps before took their time anyway.
-        vector = QuestionVector(embedding, asyncio.get_running_loop().time() + EMBED_SECONDS)
+        vector = asyncio.create_task(_vector(embedding, shortfalls))
         question = Question.of(tenant, body, now_microseconds())
         for deeper in (False, True):
             found = await self._search.search(question, vector, waiting, deeper=deeper)
@@ -74,7 +75,7 @@ class RecallEndpoint:
             failure = await self._hydration.fill(budget, call, ranked, question)
             if not budget.missing or not found.more:
                 break
-        shortfalls += [*vector.shortfalls, *found.shortfalls]
+        shortfalls += found.shortfalls
         if failure is not None:
             shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
         return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
@@ -88,32 +89,18 @@ class RecallEndpoint:
         return vector
 
 
-class QuestionVector:
-    """The vector of a question, which can be awaited many times. It is None, and there is a shortfall, if the embedder
-    fails or takes too long."""
-
-    def __init__(self, embedding: "asyncio.Task[Vector | Shortfall]", until: float) -> None:
-        self._embedding = embedding
-        self._until = until
-        self.shortfalls: list[Shortfall] = []
-
-    def __await__(self) -> Generator[Any, None, Vector | None]:
-        return self._arrived().__await__()
-
-    async def _arrived(self) -> Vector | None:
-        if self.shortfalls:
-            return None
-        try:
-            async with asyncio.timeout_at(self._until):
-                # A search that is cancelled must not cancel the embedding for the others.
-                embedded = await asyncio.shield(self._embedding)
-        except TimeoutError:
-            detail = "the embedder takes too long, the words of the question alone are searched"
-            embedded = Shortfall("embedder", detail)
-        if isinstance(embedded, Shortfall):
-            self.shortfalls.append(embedded)
-            return None
-        return embedded
+async def _vector(embedding: "asyncio.Task[Vector | Shortfall]", shortfalls: list[Shortfall]) -> Vector | None:
+    """Return the vector of a question; None, with a shortfall, if the embedder fails or takes too long."""
+    try:
+        async with asyncio.timeout(EMBED_SECONDS):
+            # An embedding that is late is of use to the next recall.
+            embedded = await asyncio.shield(embedding)
+    except TimeoutError:
+        embedded = Shortfall("embedder", "the embedder takes too long, the words of the question alone are searched")
+    if isinstance(embedded, Shortfall):
+        shortfalls.append(embedded)
+        return None
+    return embedded
 
 
 def _degraded(shortfalls: Sequence[Shortfall]) -> dict[str, Any] | None:

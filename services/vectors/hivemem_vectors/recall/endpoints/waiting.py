@@ -11,10 +11,10 @@ from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.requests.admission import Shares
-from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Committed, Ledger
-from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM
+from hivemem_vectors.recall.decisions.filters import range_below
 from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, IndexLag, Waiter
 
 RECALLS_WAITING: Final = 256
@@ -30,7 +30,8 @@ class IndexWaiters(Background):
 
     def __init__(self, ledger: Ledger, memories: MemoryService, *, limit: int = RECALLS_WAITING) -> None:
         self._ledger = ledger
-        self._catching_up = IndexLag(ledger, memories)
+        self._feed = FeedPosition()
+        self._catching_up = IndexLag(ledger, memories, self._feed)
         self._shares = Shares(limit)
         self._waiters: dict[str, set[Waiter]] = {}
         self._leaving = False
@@ -42,12 +43,12 @@ class IndexWaiters(Background):
         return self._shares.held
 
     async def start(self, client: Client) -> None:
-        self._catching_up.start(client)
+        await self._feed.start(client)
         self._leaving = False
 
     async def stop(self) -> None:
         self.leave()
-        self._catching_up.stop()
+        await self._feed.stop()
 
     def leave(self) -> None:
         """Let every recall go on with the index as it is."""
@@ -70,8 +71,7 @@ class IndexWaiters(Background):
     async def found(self, tenant: str, prefix: str | None, version: int, until: float) -> bool:
         """Return whether an item below the prefix is indexed at the version or a later one. If there are too many items
         to look at, return whether everything is indexed that was written before."""
-        low, high = (None, None) if prefix is None else below(prefix)
-        newest = await self._newest(tenant, low, high)
+        newest = await self._newest(tenant, *range_below(prefix))
         if newest is not None and newest >= version:
             return True
         return await self._within(tenant, prefix, until, lambda waiter: self._found(waiter, version))

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from hivemem_vectors.stores.payloads import payload_of, point_key
-from hivemem_vectors.stores.ports import Between, Condition, Equal, Filter, OneOf, Point, Sparse
+from hivemem_vectors.stores.ports import Point
 
 HEAD: Final = struct.Struct("<II")
 
@@ -19,6 +19,7 @@ class Frame(NamedTuple):
 
 
 def encoded(fields: Mapping[str, Any], data: bytes = b"") -> bytes:
+    """Return a frame. Dataclasses among the fields become objects with the same fields."""
     text = orjson.dumps(fields)
     return HEAD.pack(len(text), len(data)) + text + data
 
@@ -33,28 +34,6 @@ def read_frame(pipe: BinaryIO) -> Frame | None:
     if len(data) < data_bytes:
         return None
     return Frame(orjson.loads(text), data)
-
-
-def filter_fields(where: Filter | None) -> dict[str, Any] | None:
-    if where is None:
-        return None
-    return {"tenant": where.tenant, "conditions": [_condition_fields(condition) for condition in where.conditions]}
-
-
-def _condition_fields(condition: Condition) -> dict[str, Any]:
-    match condition:
-        case Equal(name, value):
-            return {"field": name, "equal": value}
-        case OneOf(name, values):
-            return {"field": name, "one_of": list(values)}
-        case Between():
-            bounds = {
-                "gte": condition.at_least,
-                "gt": condition.above,
-                "lte": condition.at_most,
-                "lt": condition.below,
-            }
-            return {"field": condition.field, "between": bounds, "or_missing": condition.or_missing}
 
 
 def points_frame(points: Sequence[Point]) -> tuple[dict[str, Any], bytes]:
@@ -85,7 +64,3 @@ def points_of(
         end = start + count
         yield number, payload, vector, indices[start:end], values[start:end]
         start = end
-
-
-def terms_fields(sparse: Sparse) -> dict[str, Any]:
-    return {"indices": list(sparse.indices), "values": list(sparse.values)}

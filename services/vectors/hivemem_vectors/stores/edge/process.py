@@ -36,6 +36,7 @@ class EngineProcess:
 
     def __init__(self, folder: Path, optimize_after: int) -> None:
         self._folder = folder
+        self._log = folder / "engine.log"
         self._optimize_after = optimize_after
         self._starting = asyncio.Lock()
         self._process: Process | None = None
@@ -131,10 +132,6 @@ class EngineProcess:
                 stderr=output,
                 start_new_session=True,  # an interrupt from the terminal is for the fleet, which ends this one in order
             )
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / "engine.log"
 
     async def _read_answers(self, pipe: asyncio.StreamReader) -> None:
         try:

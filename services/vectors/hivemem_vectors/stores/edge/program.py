@@ -19,7 +19,6 @@ from hivemem_vectors.stores.edge import generations, shards
 from hivemem_vectors.stores.edge.collection import Building, EngineCollection, Stage
 from hivemem_vectors.stores.edge.frames import Frame, encoded, read_frame
 from hivemem_vectors.stores.edge.optimizing import die_with_parent
-from hivemem_vectors.stores.payloads import stored_point
 from hivemem_vectors.stores.ports import Schema
 
 WAITING: Final = 128
@@ -40,7 +39,7 @@ class Engine:
         self._reads: dict[str, Callable[[EngineCollection, Frame], Any]] = {
             "count": lambda collection, frame: shards.count(collection.shard, frame.fields["where"]),
             "schema": lambda collection, _: _schema(collection),
-            "scroll": _scroll,
+            "scroll": lambda collection, frame: shards.scroll(collection.shard, frame.fields),
             "search": lambda collection, frame: shards.search(collection.shard, frame.fields, frame.data),
         }
 
@@ -89,17 +88,15 @@ class Engine:
                 self._serve(frame)
 
     def _serve(self, frame: Frame) -> None:
-        number = frame.fields["id"]
         try:
             answer = self._answer(frame)
+            fields = None if answer is None else {"result": answer}
         except HiveError as error:
-            self._send({"id": number, **error.body()})
+            fields = error.body()
         except Exception as error:  # the engine raises them by its own types, and the caller waits for an answer
-            failure = Internal(f"the vector engine failed: {type(error).__name__}: {error}")
-            self._send({"id": number, **failure.body()})
-        else:
-            if answer is not None:
-                self._send({"id": number, "result": answer})
+            fields = Internal(f"the vector engine failed: {type(error).__name__}: {error}").body()
+        if fields is not None:
+            _send(self._output, {"id": frame.fields["id"], **fields})
 
     def _answer(self, frame: Frame) -> Any:
         """Return the answer to a frame; None if it comes later."""
@@ -120,9 +117,7 @@ class Engine:
 
     def _ensure(self, name: str, schema: Schema) -> None:
         if not generations.exists(self._root, name):
-            folder = generations.begin(
-                self._root, name, generations.About(dimension=schema.dimension, model=schema.model)
-            )
+            folder = generations.begin(self._root, name, generations.About(schema.dimension, schema.model))
             shard = shards.create_shard(generations.generation(folder, 1), schema.dimension)
             shard.flush()
             shard.close()
@@ -150,24 +145,15 @@ class Engine:
             collection = self._collections[name] = EngineCollection(self._root / name, self._optimize_after, tell)
         return collection
 
-    def _send(self, fields: dict[str, Any]) -> None:
-        self._output.write(encoded(fields))
-        self._output.flush()
+
+def _send(output: BinaryIO, fields: dict[str, Any]) -> None:
+    output.write(encoded(fields))
+    output.flush()
 
 
 def _schema(collection: EngineCollection) -> dict[str, Any]:
-    about = collection.about
-    return {
-        "dimension": about.dimension,
-        "model": about.model,
-        "fields": shards.fields_of(collection.shard),
-        "optimized": collection.optimized,
-    }
-
-
-def _scroll(collection: EngineCollection, frame: Frame) -> dict[str, Any]:
-    payloads, following = shards.scroll(collection.shard, frame.fields)
-    return {"points": [tuple(stored_point(payload)) for payload in payloads], "next": following}
+    fields = shards.fields_of(collection.shard)
+    return {**collection.about._asdict(), "fields": fields, "optimized": collection.optimized}
 
 
 def _locked(root: Path) -> bool:
@@ -191,12 +177,10 @@ def main(root: Path, optimize_after: int) -> int:
     os.dup2(2, 1)
     if not _locked(root):
         taken = Unavailable("another process has the vectors of this folder", retry_after_ms=1_000)
-        output.write(encoded({"id": 0, **taken.body()}))
-        output.flush()
+        _send(output, {"id": 0, **taken.body()})
         return 1
     generations.sweep(root)
-    output.write(encoded({"id": 0, "result": True}))
-    output.flush()
+    _send(output, {"id": 0, "result": True})
     Engine(root, optimize_after, output).run(sys.stdin.buffer)
     return 0
 

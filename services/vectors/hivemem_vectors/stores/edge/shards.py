@@ -52,13 +52,17 @@ def edge_filter(where: Mapping[str, Any] | None, numbers: Iterable[str] = ()) ->
 
 
 def _condition(condition: Mapping[str, Any]) -> Any:
-    name = condition["field"]
-    if "equal" in condition:
-        return FieldCondition(key=name, match=MatchValue(condition["equal"]))
-    if "one_of" in condition:
-        return FieldCondition(key=name, match=MatchAny(condition["one_of"]))
-    within = FieldCondition(key=name, range=RangeFloat(**condition["between"]))
-    return Filter(should=[within, IsEmptyCondition(name)]) if condition["or_missing"] else within
+    """Return a condition of the port, which came as an object with its fields, in the engine's terms."""
+    match condition:
+        case {"field": name, "value": value}:
+            return FieldCondition(key=name, match=MatchValue(value))
+        case {"field": name, "values": values}:
+            return FieldCondition(key=name, match=MatchAny(values))
+        case {"field": name, "at_least": gte, "above": gt, "at_most": lte, "below": lt, "or_missing": or_missing}:
+            within = FieldCondition(key=name, range=RangeFloat(gte=gte, gt=gt, lte=lte, lt=lt))
+            return Filter(should=[within, IsEmptyCondition(name)]) if or_missing else within
+        case _:
+            raise ValueError(f"no condition has the fields {list(condition)}")
 
 
 FoundPoint = tuple[str, float, Mapping[str, Any]]
@@ -95,17 +99,21 @@ def create_shard(folder: Path, dimension: int) -> EdgeShard:
     return shard
 
 
+_IndexParams = KeywordIndexParams | IntegerIndexParams | FloatIndexParams
+
+_KINDS: Final[Mapping[str, tuple[PayloadSchemaType, _IndexParams]]] = {
+    "keyword": (PayloadSchemaType.Keyword, KeywordIndexParams()),
+    "integer": (PayloadSchemaType.Integer, IntegerIndexParams(enable_hnsw=False)),
+    "float": (PayloadSchemaType.Float, FloatIndexParams(enable_hnsw=False)),
+}
+
+
 def fields_of(shard: EdgeShard) -> dict[str, str]:
-    kinds = {
-        PayloadSchemaType.Keyword: "keyword",
-        PayloadSchemaType.Integer: "integer",
-        PayloadSchemaType.Float: "float",
-    }
     schema = shard.info().payload_schema
     return {
         name: kind
         for name, index in schema.items()
-        for known, kind in kinds.items()
+        for kind, (known, _) in _KINDS.items()
         if name != TENANT and index.data_type == known
     }
 
@@ -125,7 +133,8 @@ def apply(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> None:
             known = fields_of(shard)
             for name, kind in fields["fields"].items():
                 if name not in known:
-                    shard.update(UpdateOperation.create_field_index(name, _index(kind)))
+                    _, params = _KINDS[kind]
+                    shard.update(UpdateOperation.create_field_index(name, params))
         case op:
             raise ValueError(f"no change is called {op}")
 
@@ -135,7 +144,8 @@ def search(shard: EdgeShard, fields: Mapping[str, Any], data: bytes) -> list[lis
     return [_found(shard, fields, data, query) for query in fields["queries"]]
 
 
-def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> tuple[list[Any], str | None]:
+def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the payloads of a page, and the mark of the next one."""
     after = fields["after"]
     records, following = shard.scroll(
         ScrollRequest(
@@ -145,7 +155,7 @@ def scroll(shard: EdgeShard, fields: Mapping[str, Any]) -> tuple[list[Any], str 
             with_payload=True,
         )
     )
-    return [record.payload for record in records], None if following is None else str(following)
+    return {"payloads": [record.payload for record in records], "next": None if following is None else str(following)}
 
 
 def count(shard: EdgeShard, where: Mapping[str, Any] | None) -> int:
@@ -175,13 +185,3 @@ def _point(number: str, payload: dict[str, Any], dense: list[float], indices: li
     if indices:
         vectors[SPARSE] = SparseVector(indices, values)
     return Point(UUID(number), vectors, payload)
-
-
-def _index(kind: str) -> KeywordIndexParams | IntegerIndexParams | FloatIndexParams:
-    match kind:
-        case "keyword":
-            return KeywordIndexParams()
-        case "integer":
-            return IntegerIndexParams(enable_hnsw=False)
-        case _:
-            return FloatIndexParams(enable_hnsw=False)

@@ -9,9 +9,9 @@ import numpy as np
 
 from hivemem_vectors.stores.arguments import check_same, check_schema
 from hivemem_vectors.stores.edge import generations
-from hivemem_vectors.stores.edge.frames import filter_fields, points_frame, terms_fields
+from hivemem_vectors.stores.edge.frames import points_frame
 from hivemem_vectors.stores.edge.process import EngineProcess
-from hivemem_vectors.stores.payloads import DENSE, SPARSE, hit_of, point_key
+from hivemem_vectors.stores.payloads import DENSE, SPARSE, hit_of, point_key, stored_point
 from hivemem_vectors.stores.ports import (
     POINTS_PER_CALL,
     Ability,
@@ -22,7 +22,6 @@ from hivemem_vectors.stores.ports import (
     Point,
     PointPage,
     Schema,
-    StoredPoint,
 )
 
 CALLS_AT_ONCE: Final = 64
@@ -40,6 +39,8 @@ class EdgeVectors:
     changes, or more in a large collection, once no more changes come.
     """
 
+    words = Ability(True)
+
     def __init__(self, folder: Path, *, optimize_after: int = OPTIMIZE_AFTER) -> None:
         self._folder = folder
         self._engine = EngineProcess(folder, optimize_after)
@@ -50,10 +51,6 @@ class EdgeVectors:
     def pid(self) -> int | None:
         """The process id of the engine, while it runs."""
         return self._engine.pid
-
-    @property
-    def words(self) -> Ability:
-        return Ability(True)
 
     def refuse_other(self, collection: str, schema: Schema) -> None:
         """Raise `InvalidRequest` if the files belong to a collection of another dimension or model.
@@ -70,8 +67,7 @@ class EdgeVectors:
         await self._engine.close()
 
     async def ensure_collection(self, collection: str, schema: Schema) -> None:
-        fields = {"dimension": schema.dimension, "model": schema.model, "fields": dict(schema.fields)}
-        await self._call("ensure", collection, schema=fields)
+        await self._call("ensure", collection, schema=schema)
 
     async def schema(self, collection: str) -> Schema:
         found = await self._call("schema", collection)
@@ -100,22 +96,23 @@ class EdgeVectors:
 
     async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
         queries = [{"side": SPARSE, "limit": query.limit, "among": (), "bare": query.keys_only}]
-        return await self._search(collection, query, queries, terms=terms_fields(query.sparse))
+        terms = {"indices": query.sparse.indices, "values": query.sparse.values}
+        return await self._search(collection, query, queries, terms=terms)
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await self._call("delete", collection, numbers=[point_key(tenant, id) for id in ids])
 
     async def delete_where(self, collection: str, where: Filter) -> None:
-        await self._call("delete_where", collection, where=filter_fields(where))
+        await self._call("delete_where", collection, where=where)
 
     async def scroll(
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
     ) -> PointPage:
-        found = await self._call("scroll", collection, where=filter_fields(where), after=after, limit=limit)
-        return PointPage([StoredPoint(*point) for point in found["points"]], found["next"])
+        found = await self._call("scroll", collection, where=where, after=after, limit=limit)
+        return PointPage([stored_point(payload) for payload in found["payloads"]], found["next"])
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
-        return int(await self._call("count", collection, where=filter_fields(where)))
+        return int(await self._call("count", collection, where=where))
 
     async def _search(
         self,
@@ -125,7 +122,7 @@ class EdgeVectors:
         data: bytes = b"",
         terms: dict[str, Any] | None = None,
     ) -> list[Hit]:
-        fields = {"where": filter_fields(query.where), "values": query.values, "queries": queries, "terms": terms}
+        fields = {"where": query.where, "values": query.values, "queries": queries, "terms": terms}
         answers = await self._call("search", collection, data, **fields)
         return [hit_of(*found) for answer in answers for found in answer]
 

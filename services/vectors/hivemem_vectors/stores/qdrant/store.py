@@ -59,6 +59,8 @@ _RECONNECTING: Final = {
 class QdrantVectors:
     """`url` is that of the server's gRPC port: `http://host:6334`. For one event loop."""
 
+    words = Ability(True)
+
     def __init__(self, url: str, *, api_key: str | None = None, quantization: Quantization = "none") -> None:
         parts = urlsplit(url)
         self._client = AsyncQdrantClient(
@@ -86,10 +88,6 @@ class QdrantVectors:
         if not self._closed:
             self._closed = True
             await self._client.close()
-
-    @property
-    def words(self) -> Ability:
-        return Ability(True)
 
     async def ensure_collection(self, collection: str, schema: Schema) -> None:
         try:

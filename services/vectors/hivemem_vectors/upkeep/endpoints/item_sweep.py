@@ -5,10 +5,13 @@ the points of a page the ledger is.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hivemem_runtime.ledger.port import Head, Ledger, system_write, value_of
+from hivemem_runtime.batches import slices
+from hivemem_runtime.ledger.current import current_values
+from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_vectors.embedders.ports import Embedder, Embeddings
 from hivemem_vectors.pipeline.decisions.points import PointName, parsed, points_of
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
@@ -47,9 +50,12 @@ class ItemSweep:
     async def items(self, tenant: str, low: str, *, dry_run: bool) -> tuple[Tally, str | None]:
         """Sweep a page of items from a place on. Returns where the next page begins."""
         page = await self._ledger.find(ITEM, tenant, "all", equals={}, low=low, limit=ITEMS)
-        found = await self._found(tenant, page.items)
-        suspects = [head.id for head in page.items if _lacks(head.value, found.get(head.id, 0))]
-        lost = await self._still_lost(tenant, page.items, suspects)
+        items = {head.id: head.value for head in page.items if head.value is not None}
+        found = await self._found(tenant, items)
+        lacking = {
+            place: item for place, item in items.items() if item.indexed is not None and found[place] < item.chunks
+        }
+        lost = await self._still_lost(tenant, lacking)
         # Memories are counted by the memory sweep.
         tally = Tally(checked=sum(is_event(head.id) for head in page.items), missing=len(lost))
         if lost and not dry_run:
@@ -66,70 +72,55 @@ class ItemSweep:
             await self._restore_wanted(tenant, left_over)
         return tally, page.next
 
-    async def _found(self, tenant: str, heads: Sequence[Head[Item]]) -> dict[str, int]:
+    async def _found(self, tenant: str, items: Mapping[str, Item]) -> Counter[str]:
         """Return how many points the store has of each item's indexed version."""
-        items = {head.id: head.value for head in heads if head.value is not None and head.value.chunks}
-        found: dict[str, int] = {}
-        if not items:
-            return found
-        where = Filter(tenant, [OneOf("place", list(items))])
-        after: str | None = None
-        while True:
-            page = await self._store.scroll(self._collection, where, after=after)
-            for point in page.points:
-                name = _named(point.id)
-                if _counts(items, name):
-                    found[name.place] = found.get(name.place, 0) + 1
-            after = page.next
-            if after is None:
-                return found
+        found = Counter[str]()
+        places = [place for place, item in items.items() if item.chunks]
+        if places:
+            async for points in self._store.scroll_all(self._collection, Filter(tenant, [OneOf("place", places)])):
+                names = [_named(point.id) for point in points]
+                found.update(name.place for name in names if counts(items, name))
+        return found
 
-    async def _still_lost(self, tenant: str, heads: Sequence[Head[Item]], suspects: Sequence[str]) -> dict[str, int]:
+    async def _still_lost(self, tenant: str, lacking: Mapping[str, Item]) -> dict[str, int]:
         """Return the lost items with their versions, after a second look at the ledger. A version's points are removed
         only after the ledger has the next version."""
-        if not suspects:
-            return {}
-        before = {head.id: head.value for head in heads}
-        now = await self._ledger.heads(ITEM, tenant, suspects)
-        lost: dict[str, int] = {}
-        for place in suspects:
-            was, item = before[place], now[place].value
-            if was is None or item is None or item.indexed is None:
-                continue
-            if (item.indexed, item.chunks) == (was.indexed, was.chunks):
-                lost[place] = item.indexed
-        return lost
+        now = await current_values(self._ledger, ITEM, tenant, lacking)
+        return {
+            place: item.indexed
+            for place, item in now.items()
+            if item.indexed is not None
+            and (item.indexed, item.chunks) == (lacking[place].indexed, lacking[place].chunks)
+        }
 
     async def _left_over(self, tenant: str, points: Sequence[StoredPoint]) -> dict[str, PointName]:
         """Return the points that do not count and never will, by their names."""
         named = {point.id: _named(point.id) for point in points}
-        items = await self._items(tenant, {name.place for name in named.values()})
-        idle = {id: name for id, name in named.items() if not _counts(items, name)}
-        done = {id: name for id, name in idle.items() if is_done_with(name.place, items.get(name.place), name.version)}
+        items = await self._items_of(tenant, named)
+        idle = {id: name for id, name in named.items() if not counts(items, name)}
+        done = {id: name for id, name in idle.items() if is_done_with(items, name)}
         doubtful = {id: name for id, name in idle.items() if id not in done}
         if doubtful:
             await asyncio.sleep(self._look_seconds)
-            items = await self._items(tenant, {name.place for name in doubtful.values()})
-            done.update((id, name) for id, name in doubtful.items() if not _counts(items, name))
+            items = await self._items_of(tenant, doubtful)
+            done.update((id, name) for id, name in doubtful.items() if not counts(items, name))
         return done
 
     async def _restore_wanted(self, tenant: str, deleted: Mapping[str, PointName]) -> None:
         """Restore points that came to count between the last look and the deletion."""
-        items = await self._items(tenant, {name.place for name in deleted.values()})
-        wanted = {name.place: name.version for name in deleted.values() if _counts(items, name)}
+        items = await self._items_of(tenant, deleted)
+        wanted = {name.place: name.version for name in deleted.values() if counts(items, name)}
         if wanted:
             await self._restore(tenant, wanted)
 
-    async def _items(self, tenant: str, places: Iterable[str]) -> dict[str, Item]:
-        heads = await self._ledger.heads(ITEM, tenant, list(places))
-        return {place: head.value for place, head in heads.items() if head.value is not None}
+    async def _items_of(self, tenant: str, named: Mapping[str, PointName]) -> dict[str, Item]:
+        return await current_values(self._ledger, ITEM, tenant, {name.place for name in named.values()})
 
     async def _restore(self, tenant: str, lost: Mapping[str, int]) -> None:
         """Restore lost items from their mirrors; items without fitting embeddings are indexed anew."""
-        places, left = list(lost), list[str]()
-        for start in range(0, len(places), MIRRORS_AT_ONCE):
-            some = {place: lost[place] for place in places[start : start + MIRRORS_AT_ONCE]}
-            left += await self._restore_some(tenant, some)
+        left = list[str]()
+        for places in slices(list(lost), MIRRORS_AT_ONCE):
+            left += await self._restore_some(tenant, {place: lost[place] for place in places})
         if left:
             versions = [(place, lost[place]) for place in left]
             reads = [(ITEM, place) for place in left]
@@ -140,16 +131,13 @@ class ItemSweep:
 
     async def _restore_some(self, tenant: str, lost: Mapping[str, int]) -> list[str]:
         """Restore items from their mirrors. Returns the others."""
-        heads = await self._ledger.heads(MIRROR, tenant, list(lost))
+        mirrors = await current_values(self._ledger, MIRROR, tenant, lost)
         points: dict[str, list[Point]] = {}
-        for place, version in lost.items():
-            head = heads.get(place)
-            mirror = value_of(head)
-            rows = None if mirror is None or mirror.version != version else self._rows(mirror)
-            if mirror is not None and rows is not None:
+        for place, mirror in mirrors.items():
+            if mirror.version == lost[place] and (rows := self._rows(mirror)) is not None:
                 points[place] = points_of(tenant, place, mirror, rows)
         await self._store.upsert(self._collection, [point for found in points.values() for point in found])
-        items = await self._items(tenant, points)
+        items = await current_values(self._ledger, ITEM, tenant, points)
         late = [place for place in points if (item := items.get(place)) is None or item.indexed != lost[place]]
         outdated = [point.id for place in late for point in points[place]]
         await self._store.delete(self._collection, tenant, outdated)
@@ -169,11 +157,3 @@ def _named(id: str) -> PointName:
         return parsed(id)
     except ValueError:
         return PointName("", 0, 0)
-
-
-def _lacks(item: Item | None, found: int) -> bool:
-    return item is not None and item.indexed is not None and found < item.chunks
-
-
-def _counts(items: Mapping[str, Item | None], name: PointName) -> bool:
-    return counts(items.get(name.place), name.version, name.chunk)

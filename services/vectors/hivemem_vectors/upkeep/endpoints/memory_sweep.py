@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from hivemem_contracts.identifiers import NAMESPACE_ROOTS
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import below, place_of
-from hivemem_runtime.ledger.port import Covered, Ledger, value_of
+from hivemem_runtime.ledger.port import Covered, Ledger
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion, microseconds, version_of_memory
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import AGENT, FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, Item, is_event, named
-from hivemem_vectors.upkeep.decisions import Tally
+from hivemem_vectors.upkeep.decisions import Position, Tally
 
 PAGE: Final = 200
 LOOKED_THROUGH_AT_ONCE: Final = 1_000
@@ -21,14 +21,6 @@ SETTLED_SECONDS: Final = 60.0
 """Younger writes may not be on the feed yet."""
 LOOK_SECONDS: Final = 3.0
 """Between the two looks after which something is held to be as it seems."""
-
-
-class MemoryMark(NamedTuple):
-    """The beginning of a page of memories: the cursor, and the place behind the page before."""
-
-    root: str
-    cursor: str | None
-    low: str
 
 
 class MemorySweep:
@@ -51,34 +43,28 @@ class MemorySweep:
         self._settled = int(settled_seconds * 1_000_000)
         self._look_seconds = look_seconds
 
-    @staticmethod
-    def first() -> MemoryMark:
-        root = NAMESPACE_ROOTS[0]
-        return MemoryMark(root, None, below(root)[0])
-
-    async def page(self, tenant: str, position: MemoryMark, *, dry_run: bool) -> tuple[Tally, MemoryMark | None]:
+    async def page(self, tenant: str, at: Position, *, dry_run: bool) -> tuple[Tally, Position | None]:
+        """Sweep a page of one root. The mark of the position is a cursor of the memory service, and its `low` the place
+        behind the page before."""
         # Before the memories are read: what was taken up by then is known when the items are read.
         before = await self._feed.reaches_back_to() - self._settled
-        memories, cursor = await self._memories.page(tenant, position.root, limit=PAGE, cursor=position.cursor)
+        memories, cursor = await self._memories.page(tenant, at.part, limit=PAGE, cursor=at.mark or None)
         places = [place_of(memory["namespace"], memory["key"]) for memory in memories]
         tally = Tally(checked=len(places))
         told = await self._unheard(tenant, dict(zip(places, memories, strict=True)), before, tally)
-        end = below(position.root)[1] if cursor is None else places[-1] + "\x00"
-        told += await self._forgotten(tenant, position.low, end, set(places), tally)
+        end = below(at.part)[1] if cursor is None else places[-1] + "\x00"
+        told += await self._forgotten(tenant, at.low, end, set(places), tally)
         if told and not dry_run:
             await self._indexer.take_up(told)
-        if cursor is not None:
-            return tally, MemoryMark(position.root, cursor, end)
-        return tally, _next_root(position.root)
+        return tally, None if cursor is None else at._replace(mark=cursor, low=end)
 
     async def _unheard(
         self, tenant: str, memories: dict[str, dict[str, Any]], before: int, tally: Tally
     ) -> list[ItemVersion]:
-        heads = await self._ledger.heads(ITEM, tenant, list(memories))
+        items = await current_values(self._ledger, ITEM, tenant, memories)
         told: list[ItemVersion] = []
         for place, memory in memories.items():
-            head = heads.get(place)
-            item = value_of(head)
+            item = items.get(place)
             if microseconds(memory["updated_at"]) >= before or not _is_unheard(item, memory):
                 continue
             told.append(version_of_memory(tenant, memory))
@@ -122,12 +108,8 @@ class MemorySweep:
         await asyncio.sleep(self._look_seconds)
         if await self._feed.changes():
             return {}
-        heads = await self._ledger.heads(ITEM, tenant, list(suspects))
-        same = {
-            place: heard
-            for place, heard in suspects.items()
-            if (item := heads[place].value) is not None and item.heard == heard and not item.gone
-        }
+        items = await current_values(self._ledger, ITEM, tenant, suspects)
+        same = {place: item.heard for place, item in items.items() if item.heard == suspects[place] and not item.gone}
         return await self._not_in_memory(tenant, same)
 
     async def _not_in_memory(self, tenant: str, suspects: dict[str, int]) -> dict[str, int]:
@@ -153,10 +135,3 @@ def _living(entries: Sequence[Covered], places: Collection[str]) -> dict[str, in
         for entry in entries
         if not entry.values["gone"] and entry.id not in places and not is_event(entry.id)
     }
-
-
-def _next_root(root: str) -> MemoryMark | None:
-    following = NAMESPACE_ROOTS.index(root) + 1
-    if following == len(NAMESPACE_ROOTS):
-        return None
-    return MemoryMark(NAMESPACE_ROOTS[following], None, below(NAMESPACE_ROOTS[following])[0])

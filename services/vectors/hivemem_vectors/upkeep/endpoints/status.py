@@ -8,14 +8,14 @@ from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.models import IndexStatus, PartHealth
 from hivemem_contracts.vectors.replies import IndexOverview, StatusPage
 from hivemem_runtime.circuit_breaker import Health
-from hivemem_runtime.ledger.places import place_of, within
+from hivemem_runtime.ledger.places import within
 from hivemem_runtime.ledger.port import Head, Ledger, value_of
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
-from hivemem_vectors.pipeline.entities import FAILED, ITEM, PENDING, STALE, SYNCED, Item, event_place, status_fields
+from hivemem_vectors.pipeline.entities import FAILED, ITEM, PENDING, STALE, SYNCED, Item, places_of, status_fields
 from hivemem_vectors.stores.ports import VectorStore
 
 PAGE: Final = 200
@@ -24,7 +24,11 @@ FINDS: Final = 20
 """The most pages that one answer reads if many items are gone. A short answer has a cursor to continue from."""
 CHECK_SECONDS: Final = 1.0
 """How long the store has to say how it is."""
-_SESSION: Final = "session:"
+
+
+def bind(service: Service, status: "StatusEndpoint") -> None:
+    service.handler(operations.STATUS, status.status)
+    service.handler(operations.OVERVIEW, status.overview)
 
 
 class StatusEndpoint:
@@ -45,18 +49,17 @@ class StatusEndpoint:
         self._indexer = indexer
         self._feed = feed
 
-    def bind(self, service: Service) -> None:
-        service.handler(operations.STATUS, self.status)
-        service.handler(operations.OVERVIEW, self.overview)
-
     async def overview(self, call: Call, body: requests.ReadOverview) -> IndexOverview:
         del body
-        counts = {state: await self._count(call.sender.tenant, state) for state in (SYNCED, PENDING, STALE, FAILED)}
+        synced, pending, stale, failed = [
+            await self._ledger.count(ITEM, call.sender.tenant, "state", equals={"shown": state})
+            for state in (SYNCED, PENDING, STALE, FAILED)
+        ]
         return IndexOverview(
-            synced=counts[SYNCED],
-            pending=counts[PENDING],
-            stale=counts[STALE],
-            failed=counts[FAILED],
+            synced=synced,
+            pending=pending,
+            stale=stale,
+            failed=failed,
             waiting=await self._feed.changes(),
             model=self._embedder.model,
             dimension=self._embedder.dimension,
@@ -77,9 +80,6 @@ class StatusEndpoint:
             return Health(False, str(error) or "the vector store takes too long")
         return known
 
-    async def _count(self, tenant: str, state: str) -> int:
-        return await self._ledger.count(ITEM, tenant, "state", equals={"shown": state})
-
     async def status(self, call: Call, body: requests.ReadStatus) -> StatusPage:
         if body.key is None:
             return await self._list(call.sender.tenant, body)
@@ -90,16 +90,12 @@ class StatusEndpoint:
 
     async def _named(self, call: Call, namespace: str, key: str) -> list[IndexStatus]:
         """Return the memory, and in the namespace of a session its event of this id."""
-        places = [place_of(namespace, key)]
-        session_id = namespace.removeprefix(_SESSION)
-        if namespace.startswith(_SESSION) and ":" not in session_id:
-            places.append(event_place(session_id, key))
+        places = places_of(namespace, key)
         heads = await self._ledger.heads(ITEM, call.sender.tenant, places)
         found = [_status(head) for head in heads.values()]
         memory = await self._memory(call, namespace, key, known=places[0] in heads)
         if memory is not None:
-            head = heads.get(places[0])
-            item = value_of(head)
+            item = value_of(heads.get(places[0]))
             if item is None or item.heard < memory["version"]:
                 others = [_status(head) for place, head in heads.items() if place != places[0]]
                 return [_unheard(memory, item), *others]

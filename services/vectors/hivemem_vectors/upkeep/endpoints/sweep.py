@@ -5,21 +5,21 @@ crash left behind. Any number may run at once, and while everything is written t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.limits import CURSOR_CHARACTERS
 from hivemem_contracts.vectors import operations, requests
 from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.ledger.places import below
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import Bookmark
 from hivemem_runtime.service import Call, Service
-from hivemem_vectors.upkeep.decisions import Tally
+from hivemem_vectors.upkeep.decisions import Position, Tally
 from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
-from hivemem_vectors.upkeep.endpoints.memory_sweep import MemoryMark, MemorySweep
+from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
 from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
 from hivemem_vectors.upkeep.entities import SWEEP
 
@@ -34,18 +34,12 @@ VECTOR_POINTS: Final = "vector_points"
 PHASES: Final = (MEMORIES, ITEMS, POINTS, VECTORS, VECTOR_POINTS)
 _DIGITS: Final = 9
 
-
-class Position(NamedTuple):
-    """The position of a sweep: its phase, the part of it, a mark, and the first id."""
-
-    phase: str
-    part: str = ""
-    mark: str = ""
-    low: str = ""
-
-
 Paged = tuple[Tally, Position | None]
-"""The counts of a page, and the position of the next one in the same phase."""
+"""The counts of a page, and the position of the next one in the same part."""
+
+
+def bind(service: Service, sweeping: "SweepEndpoint") -> None:
+    service.handler(operations.SWEEP, partial(sweeping.sweep, service.ledger))
 
 
 class SweepEndpoint:
@@ -53,16 +47,6 @@ class SweepEndpoint:
         self._memories = memories
         self._items = items
         self._vectors = vectors
-        self._pages: dict[str, Callable[[str, Position, bool], Awaitable[Paged]]] = {
-            MEMORIES: self._memories_page,
-            ITEMS: self._items_page,
-            POINTS: self._points_page,
-            VECTORS: self._vectors_page,
-            VECTOR_POINTS: self._vector_points_page,
-        }
-
-    def bind(self, service: Service) -> None:
-        service.handler(operations.SWEEP, partial(self.sweep, service.ledger))
 
     async def sweep(self, ledger: Ledger, call: Call, body: requests.SweepIndex) -> SweepPage:
         await ledger.commit(call.note(SWEEP, call.sender.tenant))
@@ -82,9 +66,9 @@ class SweepEndpoint:
         whole = Tally()
         reached: str | None = None
         while position is not None:
-            tally, following = await self._pages[position.phase](tenant, position, dry_run)
+            tally, following = await self._page(tenant, position, dry_run)
             whole.add(tally)
-            position = following or _after(position.phase)
+            position = following or _after(position)
             reached = None if position is None else bookmark.put(*position)
             # Where names are very long, in letters that are, a page may end where no cursor can say so.
             is_sayable = reached is None or len(reached) <= CURSOR_CHARACTERS
@@ -92,24 +76,22 @@ class SweepEndpoint:
                 break
         return SweepPage(checked=whole.checked, missing=whole.missing, left_over=whole.left_over, cursor=reached)
 
-    async def _memories_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
-        position = MemoryMark(at.part, at.mark or None, at.low)
-        tally, following = await self._memories.page(tenant, position, dry_run=dry_run)
-        if following is None:
-            return tally, None
-        return tally, Position(MEMORIES, following.root, following.cursor or "", following.low)
-
-    async def _items_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
-        tally, low = await self._items.items(tenant, at.low, dry_run=dry_run)
-        return tally, None if low is None else Position(ITEMS, low=low)
-
-    async def _points_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
-        tally, mark = await self._items.points(tenant, at.mark or None, dry_run=dry_run)
-        return tally, None if mark is None else Position(POINTS, mark=mark)
-
-    async def _vectors_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
-        tally, low = await self._vectors.vectors(tenant, at.low, dry_run=dry_run)
-        return tally, None if low is None else Position(VECTORS, low=low)
+    async def _page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
+        mark: str | None = None
+        low: str | None = None
+        match at.phase:
+            case "memories":
+                return await self._memories.page(tenant, at, dry_run=dry_run)
+            case "items":
+                tally, low = await self._items.items(tenant, at.low, dry_run=dry_run)
+            case "vectors":
+                tally, low = await self._vectors.vectors(tenant, at.low, dry_run=dry_run)
+            case "points":
+                tally, mark = await self._items.points(tenant, at.mark or None, dry_run=dry_run)
+            case _:
+                return await self._vector_points_page(tenant, at, dry_run)
+        following = Position(at.phase, mark=mark or "", low=low or "")
+        return tally, following if mark or low else None
 
     async def _vector_points_page(self, tenant: str, at: Position, dry_run: bool) -> Paged:
         """Sweep the points of users' vectors, dimension by dimension."""
@@ -125,15 +107,19 @@ class SweepEndpoint:
 
 
 def _first(phase: str) -> Position:
-    if phase != MEMORIES:
-        return Position(phase)
-    root, _, low = MemorySweep.first()
-    return Position(phase, root, low=low)
+    return _in_root(NAMESPACE_ROOTS[0]) if phase == MEMORIES else Position(phase)
 
 
-def _after(phase: str) -> Position | None:
-    following = PHASES.index(phase) + 1
-    return None if following == len(PHASES) else _first(PHASES[following])
+def _in_root(root: str) -> Position:
+    return Position(MEMORIES, root, low=below(root)[0])
+
+
+def _after(at: Position) -> Position | None:
+    """Return the beginning of the next root of memories, or else of the next phase."""
+    if at.phase == MEMORIES and at.part != NAMESPACE_ROOTS[-1]:
+        return _in_root(NAMESPACE_ROOTS[NAMESPACE_ROOTS.index(at.part) + 1])
+    following = PHASES.index(at.phase) + 1
+    return None if following == len(PHASES) else Position(PHASES[following])
 
 
 def _checked(position: Position) -> Position:

@@ -4,11 +4,13 @@ A point is written only once the ledger has its version, and read here before th
 then will never be. How far the index is with a vector says enough; the vectors themselves are not read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from hivemem_runtime.batches import grouped
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.pages import pages
-from hivemem_runtime.ledger.port import Head, Ledger, value_of
+from hivemem_runtime.ledger.port import Ledger
 from hivemem_vectors.own.decisions import VectorPoint, parsed, physical
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR, VectorProgress
 from hivemem_vectors.own.reactions import VectorSync
@@ -51,7 +53,7 @@ class VectorSweep:
         """Sweep a page of points of one dimension behind a mark of the store. Returns the next mark."""
         page = await self._store.scroll(physical(dimension), Filter(tenant), after=after, limit=POINTS)
         named = {point.id: _named(point.id) for point in page.points}
-        progress = await self._ledger.heads(PROGRESS, tenant, list({point.vector for point in named.values()}))
+        progress = await current_values(self._ledger, PROGRESS, tenant, {point.vector for point in named.values()})
         left_over = [name for name, point in named.items() if not _counts(progress.get(point.vector), point)]
         if left_over and not dry_run:
             await self._store.delete(physical(dimension), tenant, left_over)
@@ -60,38 +62,22 @@ class VectorSweep:
     async def _missing(self, tenant: str, vectors: Sequence[str]) -> list[str]:
         """Return indexed vectors that the store lacks, if nothing changed meanwhile."""
         indexed = await self._indexed(tenant, vectors)
-        by_dimension: dict[int, list[str]] = {}
         dimensions = await self._sync.dimensions_of(tenant, {found.collection for found in indexed.values()})
-        for vector, found in indexed.items():
-            by_dimension.setdefault(dimensions[found.collection], []).append(vector)
+        by_dimension = grouped([(dimensions[found.collection], vector) for vector, found in indexed.items()])
         there: set[VectorPoint] = set()
         for dimension, some in by_dimension.items():
-            there |= await self._found(tenant, dimension, some)
+            async for points in self._store.scroll_all(physical(dimension), Filter(tenant, [OneOf("vector", some)])):
+                there.update(_named(point.id) for point in points)
         missing = [vector for vector, found in indexed.items() if VectorPoint(vector, found.version) not in there]
         now = await self._indexed(tenant, missing)
         return [vector for vector, found in now.items() if found == indexed[vector]]
 
     async def _indexed(self, tenant: str, vectors: Sequence[str]) -> dict[str, VectorProgress]:
         """Return the vectors that the index has by the ledger. Waiting ones are left to the timer."""
-        heads: Mapping[str, Head[VectorProgress]] = {}
-        if vectors:
-            heads = await self._ledger.heads(PROGRESS, tenant, vectors)
-        progress = {vector: head.value for vector, head in heads.items() if head.value is not None}
+        progress = await current_values(self._ledger, PROGRESS, tenant, vectors)
         return {
             vector: found for vector, found in progress.items() if not found.waiting and found.indexed == found.version
         }
-
-    async def _found(self, tenant: str, dimension: int, vectors: Sequence[str]) -> set[VectorPoint]:
-        found: set[VectorPoint] = set()
-        after: str | None = None
-        while True:
-            page = await self._store.scroll(
-                physical(dimension), Filter(tenant, [OneOf("vector", vectors)]), after=after
-            )
-            found.update(_named(point.id) for point in page.points)
-            after = page.next
-            if after is None:
-                return found
 
 
 def _named(id: str) -> VectorPoint:
@@ -102,8 +88,7 @@ def _named(id: str) -> VectorPoint:
         return VectorPoint("", 0)
 
 
-def _counts(head: Head[VectorProgress] | None, point: VectorPoint) -> bool:
-    progress = value_of(head)
+def _counts(progress: VectorProgress | None, point: VectorPoint) -> bool:
     if progress is None or progress.version != point.version:
         return False
     return progress.waiting or progress.indexed == point.version

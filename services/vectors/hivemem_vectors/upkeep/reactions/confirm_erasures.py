@@ -9,6 +9,7 @@ import structlog
 from hivemem_runtime.background import Timer, for_each_tenant
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.feed.reading import FeedState
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_vectors.pipeline.decisions.points import parsed
@@ -92,21 +93,15 @@ class ErasureConfirmer(Timer):
     async def _remove_remnants(self, tenant: str, erasure: dict[str, Any]) -> None:
         """Remove points that a crash or an interrupted call left. Raises if the store cannot tell."""
         for condition in _conditions(erasure):
-            after: str | None = None
-            while True:
-                page = await self._store.scroll(self._collection, Filter(tenant, [condition]), after=after)
-                names = await self._remnants(tenant, page.points)
+            async for points in self._store.scroll_all(self._collection, Filter(tenant, [condition])):
+                names = await self._remnants(tenant, points)
                 await self._store.delete(self._collection, tenant, names)
-                after = page.next
-                if after is None:
-                    break
                 await asyncio.sleep(0)
 
     async def _remnants(self, tenant: str, points: Sequence[StoredPoint]) -> list[str]:
         named = {point.id: parsed(point.id) for point in points}
-        heads = await self._ledger.heads(ITEM, tenant, list({name.place for name in named.values()}))
-        items = {place: head.value for place, head in heads.items()}
-        return [id for id, name in named.items() if is_remnant(name, items.get(name.place))]
+        items = await current_values(self._ledger, ITEM, tenant, {name.place for name in named.values()})
+        return [id for id, name in named.items() if is_remnant(items, name)]
 
 
 def _conditions(erasure: dict[str, Any]) -> list[Condition]:

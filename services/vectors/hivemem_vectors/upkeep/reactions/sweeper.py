@@ -14,8 +14,10 @@ from hivemem_contracts.errors import HiveError, InvalidRequest, RevisionConflict
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.vectors.replies import SweepPage
 from hivemem_runtime.background import Timer
+from hivemem_runtime.batches import slices
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.port import Append, Decide, Ledger, Outcome, system_write, value_of
 from hivemem_vectors.own.entities import PROGRESS
 from hivemem_vectors.pipeline.entities import ITEM
@@ -126,18 +128,15 @@ class Sweeper(Timer):
         lost = await self._collections.lost()
         if not lost:
             return
-        for start in range(0, len(tenants), TENANTS_AT_ONCE):
-            some = tenants[start : start + TENANTS_AT_ONCE]
+        for some in slices(tenants, TENANTS_AT_ONCE):
             await self._commit(some, _telling(some, lost))
         await self._collections.told(lost)
 
     async def _due(self, tenants: Sequence[str]) -> list[str]:
         due: list[str] = []
-        for start in range(0, len(tenants), TENANTS_AT_ONCE):
-            some = tenants[start : start + TENANTS_AT_ONCE]
-            heads = await self._ledger.heads(SWEEP, EVERYBODY, some)
+        for some in slices(tenants, TENANTS_AT_ONCE):
+            found = await current_values(self._ledger, SWEEP, EVERYBODY, some)
             now = now_microseconds()
-            found = {tenant: head.value for tenant, head in heads.items()}
             due += [tenant for tenant in some if is_due(found.get(tenant), self.worker, now, self._every)]
         return due
 
