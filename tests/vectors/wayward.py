@@ -67,6 +67,10 @@ class WaywardStore:
         store = await self._go("by_words")
         return await store.by_words(collection, query)
 
+    async def best_by_word(self, collection: str, where: Filter, terms: Sequence[int]) -> list[float]:
+        store = await self._go("best_by_word")
+        return await store.best_by_word(collection, where, terms)
+
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await (await self._go("delete")).delete(collection, tenant, ids)
 

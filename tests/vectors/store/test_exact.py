@@ -61,6 +61,7 @@ async def test_a_search_equals_comparing_with_every_point(
     scores = {id: score for id, score in all_scores.items() if id in passing}
     hits = await search(store, collection, where, dense=query, sparse=words, limit=len(points) + 1)
     few = await search(store, collection, where, dense=query, sparse=words, limit=2)
+    best = await store.best_by_word(collection, where, words.indices)
     assert await store.count(collection, where) == len(passing)
     await store.drop_collection(collection)
 
@@ -74,6 +75,10 @@ async def test_a_search_equals_comparing_with_every_point(
     assert found == pytest.approx(sorted(found, reverse=True), abs=TOLERANCE)
     check_best([hit.dense for hit in few], cosines, set(cosines))
     check_best([hit.sparse for hit in few], scores, set(scores))
+    worded = [point for point in points if point.sparse and point.sparse.indices]
+    for term, score in zip(words.indices, best, strict=True):
+        alone = by_words(Words([term], [1.0]), worded)
+        assert score == pytest.approx(max([alone[id] for id in passing if id in alone], default=0.0), abs=TOLERANCE)
 
 
 def check_best(found: list[float | None], scores: dict[str, float], among: set[str]) -> None:

@@ -16,6 +16,7 @@ from hivemem_vectors.stores.ports import (
     CONDITIONS_PER_FILTER,
     LONGEST_DIMENSION,
     POINTS_PER_CALL,
+    TERMS_PER_CALL,
     TERMS_PER_POINT,
     Between,
     ByWords,
@@ -86,6 +87,13 @@ class CheckedStore:
         _check_collection(collection)
         _check_sparse(query.sparse)
         return await self._store.by_words(collection, query)
+
+    async def best_by_word(self, collection: str, where: Filter, terms: Sequence[int]) -> list[float]:
+        _check_collection(collection)
+        _check_filter(where)
+        _require(len(terms) <= TERMS_PER_CALL, "terms", f"{len(terms)} terms, and {TERMS_PER_CALL} are the most")
+        _require(all(0 <= term < _TERMS for term in terms), "terms", "a term that is not of 32 bits")
+        return await self._store.best_by_word(collection, where, terms) if terms else []
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         _check_collection(collection)

@@ -104,6 +104,9 @@ class GuardedStore(CheckedStore):
     async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
         return await self._search(collection, query.where, partial(super().by_words, collection, query))
 
+    async def best_by_word(self, collection: str, where: Filter, terms: Sequence[int]) -> list[float]:
+        return await self._search(collection, where, partial(super().best_by_word, collection, where, terms))
+
     async def scroll(
         self, collection: str, where: Filter | None = None, *, after: str | None = None, limit: int = POINTS_PER_CALL
     ) -> PointPage:

@@ -22,6 +22,9 @@ POINTS_PER_CALL: Final = 1_000
 
 LONGEST_DIMENSION: Final = 8_192
 TERMS_PER_POINT: Final = 8_192
+TERMS_PER_CALL: Final = 256
+"""The most terms that one call asks for."""
+
 CONDITIONS_PER_FILTER: Final = 64
 ALTERNATIVES_PER_CONDITION: Final = 256
 
@@ -190,7 +193,7 @@ class VectorStore(Protocol):
 
     @property
     def words(self) -> Ability:
-        """Whether the store has `by_words`."""
+        """Whether the store has `by_words` and `best_by_word`."""
         ...
 
     async def nearest(self, collection: str, query: Nearest) -> list[Hit]:
@@ -203,6 +206,11 @@ class VectorStore(Protocol):
         The score is the sum, over the shared terms, of weight by weight by the inverse document frequency of the term
         in the collection. A point without a shared term is no hit.
         """
+        ...
+
+    async def best_by_word(self, collection: str, where: Filter, terms: Sequence[int]) -> list[float]:
+        """Return, for each of at most `TERMS_PER_CALL` terms, the best score of `by_words` for that term alone, with
+        the weight 1; 0.0 for a term that no point has."""
         ...
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:

@@ -166,7 +166,7 @@ def _found(shard: EdgeShard, fields: Mapping[str, Any], data: bytes, query: Mapp
     if query["side"] == DENSE:
         nearest = Query.Nearest(np.frombuffer(data, np.float32).tolist(), using=DENSE)
     else:
-        terms = fields["terms"]
+        terms = query["terms"]
         nearest = Query.Nearest(SparseVector(terms["indices"], terms["values"]), using=SPARSE)
     among, values = query["among"], fields["values"]
     request = QueryRequest(

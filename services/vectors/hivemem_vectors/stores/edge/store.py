@@ -95,9 +95,17 @@ class EdgeVectors:
         return await self._search(collection, query, queries, np.asarray(query.dense, np.float32).tobytes())
 
     async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
-        queries = [{"side": SPARSE, "limit": query.limit, "among": (), "bare": query.keys_only}]
         terms = {"indices": query.sparse.indices, "values": query.sparse.values}
-        return await self._search(collection, query, queries, terms=terms)
+        queries = [{"side": SPARSE, "limit": query.limit, "among": (), "bare": query.keys_only, "terms": terms}]
+        return await self._search(collection, query, queries)
+
+    async def best_by_word(self, collection: str, where: Filter, terms: Sequence[int]) -> list[float]:
+        queries = [
+            {"side": SPARSE, "limit": 1, "among": (), "bare": True, "terms": {"indices": [term], "values": [1.0]}}
+            for term in terms
+        ]
+        answers = await self._call("search", collection, where=where, values=None, queries=queries)
+        return [found[0][1] if found else 0.0 for found in answers]
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         await self._call("delete", collection, numbers=[point_key(tenant, id) for id in ids])
@@ -120,9 +128,8 @@ class EdgeVectors:
         query: Nearest | ByWords,
         queries: Sequence[dict[str, Any]],
         data: bytes = b"",
-        terms: dict[str, Any] | None = None,
     ) -> list[Hit]:
-        fields = {"where": query.where, "values": query.values, "queries": queries, "terms": terms}
+        fields = {"where": query.where, "values": query.values, "queries": queries}
         answers = await self._call("search", collection, data, **fields)
         return [hit_of(*found) for answer in answers for found in answer]
 

@@ -27,7 +27,6 @@ from hivemem_vectors.stores.ports import (
     Hit,
     OneOf,
     Schema,
-    Sparse,
     Vector,
 )
 
@@ -174,8 +173,8 @@ def nearest_to(dense: Vector) -> messages.Query:
     return messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=data)))
 
 
-def sharing_terms_with(sparse: Sparse) -> messages.Query:
-    terms = messages.SparseVector(indices=sparse.indices, values=sparse.values)
+def sharing_terms_with(indices: Sequence[int], values: Sequence[float]) -> messages.Query:
+    terms = messages.SparseVector(indices=indices, values=values)
     return messages.Query(nearest=messages.VectorInput(sparse=terms))
 
 
@@ -206,14 +205,14 @@ def points_query(
 
 async def query_batch(
     client: AsyncQdrantClient, collection: str, queries: Sequence[messages.QueryPoints], timeout_seconds: int
-) -> list[Hit]:
-    """Return the hits of all queries, one query after the other. Raises the errors of gRPC."""
+) -> list[list[Hit]]:
+    """Return the hits of each query. Raises the errors of gRPC."""
     for query in queries:
         query.collection_name = collection
     stub: Any = client.grpc_points  # which has no types
     batch = messages.QueryBatchPoints(collection_name=collection, query_points=queries)
     response = await stub.QueryBatch(batch, timeout=timeout_seconds)
-    return [_hit(point) for answer in response.result for point in answer.result]
+    return [[_hit(point) for point in answer.result] for answer in response.result]
 
 
 def _hit(point: Any) -> Hit:

@@ -122,14 +122,22 @@ class QdrantVectors:
             # Points that were found behind the filter need not pass it again.
             where = qdrant_filter(None, among)
             queries.append(points_query(DENSE, nearest, where, len(among), _EXACTLY, payload=payload))
-        return await self._search(collection, queries)
+        return _flat(await self._search(collection, queries))
 
     async def by_words(self, collection: str, query: ByWords) -> list[Hit]:
-        sharing, payload = sharing_terms_with(query.sparse), not query.keys_only and _payload(query.values)
-        where = qdrant_filter(query.where)
-        return await self._search(
-            collection, [points_query(SPARSE, sharing, where, query.limit, self._approximate, payload=payload)]
-        )
+        sharing = sharing_terms_with(query.sparse.indices, query.sparse.values)
+        where, payload = qdrant_filter(query.where), not query.keys_only and _payload(query.values)
+        queries = [points_query(SPARSE, sharing, where, query.limit, self._approximate, payload=payload)]
+        return _flat(await self._search(collection, queries))
+
+    async def best_by_word(self, collection: str, where: Filter, terms: Sequence[int]) -> list[float]:
+        passing = qdrant_filter(where)
+        queries = [
+            points_query(SPARSE, sharing_terms_with([term], [1.0]), passing, 1, self._approximate, payload=False)
+            for term in terms
+        ]
+        answers = await self._search(collection, queries)
+        return [hits[0].score if hits else 0.0 for hits in answers]
 
     async def delete(self, collection: str, tenant: str, ids: Sequence[str]) -> None:
         keys = list[models.ExtendedPointId]([point_key(tenant, id) for id in ids])
@@ -161,7 +169,7 @@ class QdrantVectors:
                 await create(self._client, collection, schema, self._quantization)
         return await self.schema(collection)
 
-    async def _search(self, collection: str, queries: Sequence[grpc.QueryPoints]) -> list[Hit]:
+    async def _search(self, collection: str, queries: Sequence[grpc.QueryPoints]) -> list[list[Hit]]:
         async with self._call(collection):
             return await query_batch(self._client, collection, queries, TIMEOUT_SECONDS)
 
@@ -183,6 +191,10 @@ class QdrantVectors:
 
 def _payload(values: Sequence[str] | None) -> bool | list[str]:
     return True if values is None else [ID, *values]
+
+
+def _flat(answers: Sequence[Sequence[Hit]]) -> list[Hit]:
+    return [hit for hits in answers for hit in hits]
 
 
 def _struct(point: Point) -> models.PointStruct:
