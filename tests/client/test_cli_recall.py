@@ -38,8 +38,8 @@ async def test_explain_shows_what_a_score_is_made_of(shared_server: Server, flee
 
     head, _, first = words_of((await invoke(shared_server.url, "recall", "seat", "--explain")).stdout)
 
-    assert head == ["score", "dense", "keyword", "recency", "importance", "place", "text"]
-    assert first == ["0.610", "0.700", "0.250", "1.000", "0.000", "user:alice", "seat", "window"]
+    assert head == ["score", "dense", "keyword", "recency", "importance", "hints", "place", "text"]
+    assert first == ["0.610", "0.700", "0.250", "1.000", "0.000", "1.000", "user:alice", "seat", "window"]
 
 
 async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: Fleet) -> None:
@@ -81,7 +81,8 @@ async def test_json_is_the_answer_as_it_travels(shared_server: Server, fleet: Fl
 
     document = await invoke_json(shared_server.url, "recall", "seat")
 
-    assert document["items"][0]["scores"] == {"dense": 0.7, "keyword": 0.25, "recency": 1.0, "importance": 0.0}
+    scores = {"dense": 0.7, "keyword": 0.25, "recency": 1.0, "importance": 0.0, "hints": 1.0}
+    assert document["items"][0]["scores"] == scores
     assert document["items"][0]["value"] == {"side": "window"}
     assert document["degraded"] is None
 

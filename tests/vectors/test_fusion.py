@@ -1,14 +1,21 @@
-import math
-from itertools import pairwise
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.recall.decisions.ranking import Scores, Weights, dense_score, keyword_shares, recency, score
+from hivemem_vectors.pipeline.decisions.keywords import asked_words
+from hivemem_vectors.recall.decisions.ranking import (
+    USUAL_WEIGHT,
+    Scores,
+    Weights,
+    dense_score,
+    keyword_score,
+    recency,
+    score,
+    worth_of_words,
+)
 
 SHARE = st.floats(0, 1)
-SCORES = st.builds(Scores, SHARE, SHARE, SHARE, SHARE)
+SCORES = st.builds(Scores, SHARE, SHARE, SHARE, SHARE, st.floats(0.5, 1.5))
 WEIGHTS = st.builds(Weights, relevance=st.floats(0.01, 1), recency=SHARE, importance=SHARE, dense=SHARE)
 
 
@@ -22,7 +29,7 @@ def test_a_score_is_from_0_to_1_and_only_proportions_of_weights_matter(scores: S
 
 
 def test_relevance_alone_is_convex() -> None:
-    assert score(Scores(0.5, 1.0, 0.0, 0.0), Weights()) == pytest.approx(0.8 * 0.5 + 0.2)
+    assert score(Scores(0.5, 1.0, 0.0, 0.0), Weights()) == pytest.approx(0.5 * 0.5 + 0.5)
 
 
 def test_what_is_weighed_decides() -> None:
@@ -46,25 +53,30 @@ def test_recency_halves_with_each_half_life() -> None:
 
 
 def test_a_cosine_below_zero_is_as_far_as_zero() -> None:
-    assert [dense_score(cosine) for cosine in (-0.5, 0.0, 0.4, 1.0000001)] == [0, 0, 0.4, 1]
+    assert [dense_score(cosine, 10**9) for cosine in (-0.5, 0.0, 0.4, 1.0000001)] == pytest.approx([0, 0, 0.4, 1])
 
 
-def test_a_chance_hit_on_one_word_of_many_counts_little() -> None:
-    few = keyword_shares({"a": 2.0}, words=10, documents=1_000)
-    all_of_it = keyword_shares({"a": 20.0, "b": 10.0}, words=2, documents=1_000)
+def test_the_fewer_words_a_text_has_the_less_counts_what_it_has_in_part() -> None:
+    assert dense_score(0.8, 0) == dense_score(0.8, 1) < dense_score(0.8, 5) < dense_score(0.8, 50) < 0.8
+    assert keyword_score(2.0, 3.0, 10) < keyword_score(2.0, 3.0, 30) < keyword_score(2.0, 3.0, 300)
+    assert dense_score(1.0, 1) == keyword_score(3.0, 3.0, 1) == 1
 
-    assert few["a"] < 0.01
-    assert all_of_it == {"a": 1.0, "b": 0.25}
+
+def test_a_chance_hit_on_one_word_of_many_counts_nothing() -> None:
+    assert keyword_score(1.0, 10.0, 50) == 0
+
+
+def test_a_word_that_nothing_has_is_worth_as_much_as_the_rarest() -> None:
+    found, both = asked_words("owls"), asked_words("owls whales")
+    best = dict.fromkeys(found[0].forms, 5.0)
+
+    assert worth_of_words(found, best, 1_000) == pytest.approx(5.0 / USUAL_WEIGHT)
+    assert worth_of_words(both, best, 1_000) > worth_of_words(found, best, 1_000) + 7
 
 
 @settings(deadline=None)  # other tests run in parallel
-@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1e6)), st.integers(0, 100), st.integers(0, 10**9))
-def test_shares_are_from_0_to_1_in_the_order_of_the_scores(
-    scores: dict[str, float], words: int, documents: int
-) -> None:
-    shares = keyword_shares(scores, words=words, documents=documents)
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.integers(0, 10**6))
+def test_a_keyword_score_is_from_0_to_1_and_grows_with_bm25(low: float, high: float, worth: float, words: int) -> None:
+    scores = [keyword_score(bm25, worth, words) for bm25 in sorted((low, high))]
 
-    assert shares.keys() == scores.keys()
-    assert all(0 <= share <= 1 and math.isfinite(share) for share in shares.values())
-    by_score = sorted(scores, key=lambda id: scores[id])
-    assert all(shares[low] <= shares[high] for low, high in pairwise(by_score))
+    assert 0 <= scores[0] <= scores[1] <= 1

@@ -27,7 +27,7 @@ class Weights(RequestBody):
     recency: Share = 0.0
     importance: Share = 0.0
     dense: Share = Field(
-        default=0.8, description="The share of meaning in the relevance; the rest is the share of words."
+        default=0.5, description="The share of meaning in the relevance; the rest is the share of words."
     )
     half_life_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         default=30.0, description="The time after which recency has halved."
@@ -52,12 +52,17 @@ class RecallFilter(RequestBody):
 
 
 class Scores(ReplyBody):
-    """The parts of a score, each from 0 to 1."""
+    """The parts of a score, each from 0 to 1 but for `hints`."""
 
-    dense: float = Field(description="Similarity of meaning: the cosine.")
-    keyword: float = Field(description="Share of the question's words, rare words first.")
+    dense: float = Field(description="Similarity of meaning: the cosine, lowered for texts of a few words.")
+    keyword: float = Field(description="Share of the worth of the question's words. Rare words are worth more.")
     recency: float
     importance: float
+    hints: float = Field(
+        default=1.0,
+        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, and "
+        "for an event whose author the question names; below 1 for a text that is a question itself.",
+    )
 
 
 class Recalled(ReplyBody):
@@ -78,15 +83,19 @@ class Recalled(ReplyBody):
     )
     score: float
     scores: Scores
+    matched: dict[str, float] | None = Field(
+        default=None,
+        description="With `explain`: the words of the question in `text`, and the part of `keyword` of each.",
+    )
 
 
-DegradedReason = Literal["embedder", "index", "behind", "memory"]
+DegradedReason = Literal["embedder", "index", "behind", "memory", "words"]
 
 
 class Degraded(ReplyBody):
     """The reasons why an answer is incomplete: the `embedder` is down, so it was found by words only; the `index` is
     down, so the mirror was searched; the index is `behind` the writes; the `memory` service does not answer, so items
-    are as they were indexed."""
+    are as they were indexed; texts that an earlier release indexed do not have the `words` of this one yet."""
 
     reasons: list[DegradedReason]
     detail: str

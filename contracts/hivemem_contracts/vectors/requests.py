@@ -62,6 +62,7 @@ class Recall(RequestBody):
     wait_ms: Annotated[int, Field(ge=0, le=RECALL_WAIT_MAXIMUM_MS)] | None = Field(
         default=None, description="Wait at most this long until all earlier acknowledged writes are indexed."
     )
+    explain: bool = Field(default=False, description="Return the words of each item that matched.")
 
 
 class ReadStatus(RequestBody):

@@ -29,6 +29,7 @@ from hivemem_vectors.own.reactions import VectorSync
 from hivemem_vectors.pipeline.decisions.drafts import Chunker, CountTokens
 from hivemem_vectors.pipeline.decisions.points import FIELDS
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
+from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, SessionService
 from hivemem_vectors.pipeline.endpoints.stages import BROKEN_BY
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR
@@ -239,7 +240,7 @@ def build(settings: VectorsSettings) -> Worker:
     status.bind(service, status.StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed))
     sweeping = sweep.SweepEndpoint(
         MemorySweep(ledger, memories, indexer, feed),
-        ItemSweep(ledger, store, indexer, embedder, collection=collection),
+        ItemSweep(ledger, store, indexer, collection=collection),
         VectorSweep(ledger, store, sync),
     )
     sweep.bind(service, sweeping)
@@ -247,7 +248,14 @@ def build(settings: VectorsSettings) -> Worker:
         VectorRepair(ledger, sync),
         ItemRetry(ledger, indexer),
         ErasureConfirmer(ledger, store, memories, feed, collection=collection),
-        Sweeper(ledger, sweeping, lost, collection=collection, sweep_seconds=settings.sweep_seconds),
+        Sweeper(
+            ledger,
+            sweeping,
+            lost,
+            OutdatedWords(store, collection),
+            collection=collection,
+            sweep_seconds=settings.sweep_seconds,
+        ),
     )
     parts = Parts(
         service,

@@ -161,12 +161,13 @@ class Hive(Services):
         max_tokens: int | None = None,
         min_version: int | None = None,
         wait_ms: int | None = None,
+        explain: bool = False,
     ) -> RecallAnswer:
         """Find memories by meaning and by words: the best `items` first, each with its scores.
 
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
-        the answer is incomplete, `degraded` says why.
+        the answer is incomplete, `degraded` says why. With `explain`, each item names the words that `matched`.
         """
         given = {
             "query": query,
@@ -178,6 +179,7 @@ class Hive(Services):
             "max_tokens": max_tokens,
             "min_version": min_version,
             "wait_ms": wait_ms,
+            "explain": explain or None,
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 

@@ -24,8 +24,8 @@ async def keep(shelf: Shelf, key: str, value: Any, *, days_old: float = 0, **fie
 def adds_up(item: Body, weights: Body) -> bool:
     """Return whether a score follows from its parts."""
     scores = item["scores"]
-    dense = weights.get("dense", 0.8)
-    relevance = dense * scores["dense"] + (1 - dense) * scores["keyword"]
+    dense = weights.get("dense", 0.5)
+    relevance = scores["hints"] * (dense * scores["dense"] + (1 - dense) * scores["keyword"])
     parts = {"relevance": relevance, "recency": scores["recency"], "importance": scores["importance"]}
     shares = {"relevance": 1.0, "recency": 0.0, "importance": 0.0} | weights
     total = sum(shares[name] for name in parts)

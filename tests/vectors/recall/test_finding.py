@@ -27,6 +27,7 @@ async def test_a_memory_is_found_by_its_meaning_and_by_its_words(shelf: Shelf) -
         "text": "my automobile is red",
         "score": 0,
         "scores": {},
+        "matched": None,
     }
     assert answer["cut"] is None
     assert answer["degraded"] is None

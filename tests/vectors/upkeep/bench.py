@@ -61,7 +61,6 @@ class Bench:
             ledger,
             self.guarded,
             self.indexer,
-            self.embedder,
             collection=COLLECTION,
             look_seconds=LOOK_SECONDS,
         )

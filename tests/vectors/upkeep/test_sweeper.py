@@ -11,6 +11,7 @@ from hivemem_contracts.vectors.replies import SweepPage
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
 from hivemem_vectors.upkeep.reactions import sweeper
 from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
@@ -22,7 +23,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def sweeper_of(bench: Bench, seconds: float = 0.0) -> Sweeper:
-    return Sweeper(bench.ledger, bench.sweeping, bench.collections, collection=COLLECTION, sweep_seconds=seconds)
+    outdated = OutdatedWords(bench.guarded, COLLECTION)
+    return Sweeper(
+        bench.ledger, bench.sweeping, bench.collections, outdated, collection=COLLECTION, sweep_seconds=seconds
+    )
 
 
 async def sweep_of(bench: Bench, tenant: str = TENANT) -> Sweep:

@@ -40,7 +40,6 @@ def patient(bench: Bench, look_seconds: float) -> ItemSweep:
         bench.ledger,
         bench.guarded,
         bench.indexer,
-        bench.embedder,
         collection=COLLECTION,
         look_seconds=look_seconds,
     )

@@ -20,7 +20,7 @@ def is_due(sweep: Sweep | None, worker: str, now: int, every: int) -> bool:
         return True
     if sweep.running:
         return sweep.worker == worker or sweep.beat_at < now - ABANDONED
-    return bool(sweep.wanted) or sweep.began_at <= now - every
+    return bool(sweep.wanted) or sweep.outdated or sweep.began_at <= now - every
 
 
 def claim(
@@ -34,7 +34,7 @@ def claim(
         return []
     if sweep.running:
         return [Append(SWEEP, tenant, replace(sweep, worker=worker, beat_at=now))]
-    cursor = begin_at(sweep.wanted) if sweep.wanted else None
+    cursor = begin_at([] if sweep.outdated else sweep.wanted) if sweep.wanted or sweep.outdated else None
     return [Append(SWEEP, tenant, Sweep(now, True, worker, now, cursor, lost=sweep.wanted))]
 
 
@@ -56,6 +56,12 @@ def want(heads: Heads, tenants: Iterable[str], lost: Iterable[str]) -> Decision:
         sweep = value_of(heads(SWEEP, tenant)) or Sweep(began_at=0)
         appends.append(Append(SWEEP, tenant, replace(sweep, wanted=sorted({*sweep.wanted, *names}))))
     return appends
+
+
+def want_words(heads: Heads, tenant: str) -> Decision:
+    """Have a tenant swept soon, because points have words of an earlier scheme."""
+    sweep = value_of(heads(SWEEP, tenant)) or Sweep(began_at=0)
+    return [] if sweep.outdated else [Append(SWEEP, tenant, replace(sweep, outdated=True))]
 
 
 class Position(NamedTuple):

@@ -12,7 +12,7 @@ class Sweep:
 
     While it is `running`, `worker` sweeps, and was last active at `beat_at`. `cursor` is where it continues, None at
     the beginning. It restores the collections in `lost`, and the next sweep those in `wanted`; until then they are
-    incomplete.
+    incomplete. With `outdated`, the next sweep comes soon, because points have words of an earlier scheme.
     """
 
     began_at: int
@@ -22,6 +22,7 @@ class Sweep:
     cursor: str | None = None
     wanted: list[str] = field(default_factory=list[str])
     lost: list[str] = field(default_factory=list[str])
+    outdated: bool = False
 
 
 SWEEP: Final = record_entity("sweep", Sweep, history=False)

@@ -50,7 +50,9 @@ def recall(
             help="Wait at most this long until all earlier writes are indexed.",
         ),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the parts of each score, and the words that matched.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find memories by meaning and by words, the best first.
@@ -66,6 +68,7 @@ def recall(
         "max_tokens": max_tokens,
         "min_version": min_version,
         "wait_ms": wait_ms,
+        "explain": explain or None,
     }
     body = {"query": query, "limit": limit} | {name: value for name, value in given.items() if value is not None}
 
@@ -90,6 +93,8 @@ def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
 def row(item: "Recalled", *, explain: bool) -> dict[str, Any]:
     """Return a line of the table: the score, its parts if requested, and the item."""
     parts = {name: f"{value:.3f}" for name, value in item.scores.model_dump().items()} if explain else {}
+    if item.matched is not None:
+        parts["matched"] = " ".join(f"{word}:{part:.2f}" for word, part in item.matched.items()) or "-"
     text = " ".join((item.text or text_of(item.value)).split())
     shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
     return {"score": f"{item.score:.3f}", **parts, "place": f"{item.namespace} {item.key}", "text": shown}

@@ -5,13 +5,15 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from hivemem_vectors.pipeline.decisions.languages import ENGLISH, content_words, language_of, stem
 
 WORD_CHARACTERS: Final = 64
 """Longer words are cut: nobody searches for the end of a blob."""
 
-_COMPOUND: Final = re.compile(r"\w+(?:[-.:/@+#']\w+)*")
+_COMPOUND: Final = re.compile(r"\w+(?:[-.:/@+#]\w+)*")
 _PARTS: Final = re.compile(r"[^\W_]+")
 _WITHOUT_SPACES: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]+")
 """Scripts without spaces between words: each character, and each pair of neighbours, is a word."""
@@ -19,7 +21,7 @@ _WITHOUT_SPACES: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u
 
 def words(text: str) -> list[str]:
     """Return the words of a text in order, lower-cased and without accents. A compound such as `ERR-4312` or `max_age`
-    is a word, and so is each of its parts. Words keep their endings, because cutting them off found nothing more."""
+    is a word, and so is each of its parts."""
     found: list[str] = []
     for match in _COMPOUND.finditer(folded(text)):
         compound = match[0]
@@ -56,13 +58,19 @@ def _of_part(part: str) -> Iterator[str]:
     yield from (piece[:WORD_CHARACTERS] for piece in rest.split())
 
 
+SCHEME: Final = 2
+"""Which words points have: 1 for the words as they are, 2 for their stems. It is kept with the index, and points of an
+earlier scheme get their words anew."""
+
 WORDS_PER_TEXT: Final = 4_096
 """The most distinct words of one sparse vector; a longer text loses the rest."""
 
-_SATURATION: Final = 1.2
-"""BM25's k1: how soon a repeated word stops counting."""
+WORDS_PER_QUESTION: Final = 64
 
-_LENGTH_SHARE: Final = 0.75
+_SATURATION: Final = 0.3
+"""BM25's k1: how soon a repeated word stops counting. Most memories say a thing once."""
+
+_LENGTH_SHARE: Final = 0.2
 """BM25's b: how much long texts are penalized."""
 
 _TYPICAL_WORDS: Final = 32.0
@@ -76,22 +84,57 @@ class SparseEmbedding(NamedTuple):
     values: tuple[float, ...]
 
 
-NO_WORDS: Final = SparseEmbedding((), ())
+TermWeights: TypeAlias = dict[int, float]
 
 
-def document(text: str) -> SparseEmbedding:
-    """Return the weight of each word within a text."""
+class TextWords(NamedTuple):
+    """The weight of each term of a text by its hash, and the number of words that are no function words."""
+
+    weights: TermWeights
+    words: int
+
+
+def text_words(text: str, beside: str = "") -> TextWords:
+    """Return the stems of a text, and of a few words `beside` it that do not count. A text in another language than
+    English also has its words as they are, because a short question may not tell its language."""
     found = words(text)
-    usual = 1 - _LENGTH_SHARE + _LENGTH_SHARE * len(found) / _TYPICAL_WORDS
+    language = language_of(found)
+    content = content_words(found, language)
+    terms = [stem(word, language) for word in content]
+    if language != ENGLISH:
+        terms += [word for word, its_stem in zip(content, terms, strict=True) if word != its_stem]
+    terms += [stem(word, ENGLISH) for word in words(beside)]
+    usual = 1 - _LENGTH_SHARE + _LENGTH_SHARE * len(content) / _TYPICAL_WORDS
     weights = {
-        index: count * (_SATURATION + 1) / (count + _SATURATION * usual) for index, count in _counted(found).items()
+        index: count * (_SATURATION + 1) / (count + _SATURATION * usual) for index, count in _counted(terms).items()
     }
-    return _embedding(weights)
+    return TextWords(weights, len(content))
 
 
-def query(text: str) -> SparseEmbedding:
-    """Return how often each word occurs in a query."""
-    return _embedding(_counted(words(text)))
+class AskedWord(NamedTuple):
+    """A word of a question, with the hashes under which texts may have it."""
+
+    word: str
+    forms: tuple[int, ...]
+
+
+def asked_words(text: str) -> list[AskedWord]:
+    """Return the words of a question without function words, each once."""
+    found = words(text)
+    language = language_of(found)
+    asked: dict[str, AskedWord] = {}
+    for word in content_words(found, language):
+        its_stem = stem(word, language)
+        forms = dict.fromkeys([word_index(its_stem), word_index(word)])
+        asked.setdefault(its_stem, AskedWord(word, tuple(forms)))
+        if len(asked) == WORDS_PER_QUESTION:
+            break
+    return list(asked.values())
+
+
+def sparse_query(asked: Iterable[AskedWord]) -> SparseEmbedding:
+    """Return all forms of the words of a question, each with the weight 1."""
+    return sparse({form: 1.0 for word in asked for form in word.forms})
 
 
 def _counted(found: Iterable[str]) -> dict[int, int]:
@@ -109,30 +152,28 @@ def word_index(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
-def _embedding(weights: Mapping[int, float]) -> SparseEmbedding:
+def sparse(weights: Mapping[int, float]) -> SparseEmbedding:
     indices = tuple(sorted(weights))
     return SparseEmbedding(indices, tuple([float(weights[index]) for index in indices]))
 
 
-class Idf:
-    """The inverse document frequency of words in some documents."""
+class ExactScores(NamedTuple):
+    """The BM25 of each document, and the best score that each form of a question's words gives to any of them."""
 
-    def __init__(self, documents: Iterable[SparseEmbedding]) -> None:
-        self.documents = 0
-        self._having: Counter[int] = Counter()
-        for document in documents:
-            self.documents += 1
-            self._having.update(document.indices)
-
-    def of(self, index: int) -> float:
-        having = self._having[index]
-        return math.log(1 + (self.documents - having + 0.5) / (having + 0.5))
+    bm25: list[float]
+    best: dict[int, float]
 
 
-def keyword_scores(question: SparseEmbedding, documents: Iterable[SparseEmbedding], idf: Idf) -> list[float]:
-    """Return the BM25 score of each document, in order; 0 if no word is shared."""
-    weights = {index: value * idf.of(index) for index, value in zip(question.indices, question.values, strict=True)}
-    return [
-        sum([weights[i] * value for i, value in zip(document.indices, document.values, strict=True) if i in weights])
-        for document in documents
-    ]
+def exact_scores(asked: Iterable[AskedWord], documents: Sequence[TermWeights]) -> ExactScores:
+    """Score documents as a store does that has no others."""
+    forms = {form for word in asked for form in word.forms}
+    having = Counter([form for document in documents for form in document.keys() & forms])
+    idf = {form: math.log(1 + (len(documents) - count + 0.5) / (count + 0.5)) for form, count in having.items()}
+    best = dict.fromkeys(idf, 0.0)
+    bm25: list[float] = []
+    for document in documents:
+        gave = {form: idf[form] * document[form] for form in document.keys() & idf.keys()}
+        bm25.append(sum(gave.values()))
+        for form, score in gave.items():
+            best[form] = max(best[form], score)
+    return ExactScores(bm25, best)

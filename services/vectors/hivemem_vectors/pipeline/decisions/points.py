@@ -4,6 +4,7 @@ The name of a point contains its version: a late write never replaces a newer ve
 belongs to.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,9 +12,9 @@ import orjson
 
 from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_vectors.embedders.ports import Embeddings
-from hivemem_vectors.pipeline.decisions.keywords import document
-from hivemem_vectors.pipeline.entities import Mirror
-from hivemem_vectors.stores.ports import FieldKind, Point, Value
+from hivemem_vectors.pipeline.decisions.keywords import SCHEME, TextWords, sparse, text_words
+from hivemem_vectors.pipeline.entities import Mirror, is_event, session_of
+from hivemem_vectors.stores.ports import FieldKind, Point, Value, Vector
 
 METADATA_FIELDS: Final = 64
 """The most fields of the metadata that a recall can filter by."""
@@ -26,12 +27,28 @@ FIELDS: Final[Mapping[str, FieldKind]] = {
     "place": "keyword",
     "metadata": "keyword",
     "memory_type": "keyword",
+    "turn": "keyword",
+    "scheme": "integer",
     "created_by": "keyword",
     "updated_at": "integer",
     "expires_at": "integer",
 }
 """The values with an index in the store."""
 
+ALONE: Final = 0
+"""The scheme of an event to which its neighbours have lent nothing yet (see `decisions.dialogue`)."""
+
+ASKS: Final = "asks"
+NAMES_TIME: Final = "names_time"
+"""Traits of a text that hint at what it answers."""
+
+_TIME: Final = re.compile(
+    r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|week|weekend|month|year"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|since|recently|soon|(?:19|20)\d\d|\d+(?:st|nd|rd|th))\b",
+    re.IGNORECASE,
+)
 _BETWEEN: Final = "\x00"
 
 
@@ -76,11 +93,24 @@ def metadata_word(name: str, value: str | int) -> str:
     return f"{name}={orjson.dumps(value).decode()}"
 
 
+def turn_of(session_id: str, sequence: int) -> str:
+    """Return the value by which an event is found from its neighbours."""
+    return f"{session_id}{_BETWEEN}{sequence}"
+
+
+def traits_of(text: str) -> list[str]:
+    """Return what hints at the questions that a text answers."""
+    found = [ASKS] if text.rstrip().endswith("?") else []
+    return [*found, NAMES_TIME] if _TIME.search(text) else found
+
+
 def values_of(place: str, version: int, fields: Mapping[str, Any], start: int, length: int) -> dict[str, Value]:
     """Return the values of a point from the `fields` of a mirror: `memory_type`, `created_by`, `updated_at`,
     `importance`, `valid_from`, `valid_to`, `expires_at` and `metadata`. Times are microseconds since 1970; missing
     values are left out."""
     kept: dict[str, Value] = {name: value for name, value in fields.items() if name != "metadata" and value is not None}
+    if is_event(place):
+        kept["turn"] = turn_of(session_of(place), version)
     return {
         **kept,
         "below": prefixes_of(place),
@@ -97,12 +127,15 @@ def points_of(tenant: str, place: str, mirror: Mirror, rows: Embeddings) -> list
     assert mirror.version is not None
     assert len(rows) == len(mirror.texts)
     return [
-        Point(
-            tenant,
-            point_name(place, mirror.version, chunk),
-            rows[chunk],
-            document(text),
-            values_of(place, mirror.version, mirror.fields, start, len(text)),
-        )
-        for chunk, (text, start) in enumerate(zip(mirror.texts, mirror.starts, strict=True))
+        point_of(tenant, place, mirror, chunk, rows[chunk], text_words(text), ALONE if is_event(place) else SCHEME)
+        for chunk, text in enumerate(mirror.texts)
     ]
+
+
+def point_of(tenant: str, place: str, mirror: Mirror, chunk: int, row: Vector, words: TextWords, scheme: int) -> Point:
+    """Return the point of a chunk, given its vector and its words, and the scheme of these."""
+    assert mirror.version is not None
+    text, start = mirror.texts[chunk], mirror.starts[chunk]
+    values = values_of(place, mirror.version, mirror.fields, start, len(text))
+    values |= {"words": words.words, "traits": traits_of(text), "scheme": scheme}
+    return Point(tenant, point_name(place, mirror.version, chunk), row, sparse(words.weights), values)

@@ -6,6 +6,8 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final
 
+import structlog
+
 from hivemem_contracts.errors import HiveError
 from hivemem_runtime.batches import grouped, slices
 from hivemem_runtime.circuit_breaker import CircuitBreaker, Health
@@ -26,9 +28,12 @@ from hivemem_vectors.pipeline.decisions.drafts import (
 )
 from hivemem_vectors.pipeline.decisions.item_states import Deletion, is_news, is_unclean
 from hivemem_vectors.pipeline.endpoints.peers import AGENT, MemoryService
+from hivemem_vectors.pipeline.endpoints.restoring import PointRestorer
 from hivemem_vectors.pipeline.endpoints.stages import EmbeddingStage, ItemLedger, Key, PointWriter, failure_of
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, SYNCED, Item, is_event, named
 from hivemem_vectors.stores.guarded import GuardedStore
+
+log = structlog.get_logger("hivemem.vectors")
 
 GROUPS_AT_ONCE: Final = 4
 """The most groups of one call: while one is stored, the next one is embedded."""
@@ -64,6 +69,7 @@ class Indexer:
         self._ledger = ItemLedger(ledger)
         self._embedding = EmbeddingStage(embedder)
         self._points = PointWriter(store, collection)
+        self._restorer = PointRestorer(ledger, store, embedder, collection)
         self._storing = asyncio.Semaphore(STORED_AT_ONCE)
 
     async def prepare(self) -> None:
@@ -111,6 +117,11 @@ class Indexer:
         await self._settle_all(self._drafted(memories, items), anew=True)
         events = {key: item for key, item in items.items() if is_event(key[1]) and not item.gone}
         await self._settle_all(self._mirrored(events), anew=True)
+
+    async def restore(self, tenant: str, versions: Mapping[str, int]) -> list[str]:
+        """Restore the points of items from their mirrors, given the version of each place. Returns the places whose
+        mirrors do not fit."""
+        return await self._restorer.restore(tenant, versions)
 
     async def retry(self, tenant: str, places: Sequence[str]) -> int:
         """Index waiting items from their mirrors, and remove points that deletions left. Returns how many items were
@@ -203,6 +214,16 @@ class Indexer:
             useless = await self._ledger.note(drafts, anew=anew)
             for tenant, names in useless.items():
                 await self._points.discard(tenant, names)
+            await self._join([draft for draft in sound if draft.failure is None and is_event(draft.place)])
+
+    async def _join(self, events: Sequence[Draft]) -> None:
+        """Have events and their neighbours lend one another words. If that fails, a sweep does it."""
+        by_tenant = grouped([(draft.tenant, (draft.place, draft.version)) for draft in events])
+        for tenant, some in by_tenant.items():
+            try:
+                await self._restorer.join(tenant, dict(some))
+            except HiveError as error:
+                log.info("events stand alone in the index", events=len(some), error=error.name)
 
     async def _clean(self, drafts: Sequence[Draft]) -> None:
         """Remove points of deleted items before they are indexed again."""

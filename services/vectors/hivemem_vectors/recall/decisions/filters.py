@@ -1,17 +1,21 @@
 """The filters of a recall: as conditions of the store, and as the same check on an item's own fields."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.vectors.models import RecallFilter
 from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.ledger.places import below
-from hivemem_vectors.pipeline.decisions.keywords import NO_WORDS, SparseEmbedding, query
+from hivemem_vectors.pipeline.decisions.keywords import AskedWord, asked_words, words
 from hivemem_vectors.pipeline.decisions.points import metadata_word, metadata_words
 from hivemem_vectors.stores.ports import Between, Condition, Equal
+
+_FOR_TIME: Final = re.compile(r"\s*(?:when|how long|what (?:date|year|month|day|time))\b", re.IGNORECASE)
 
 _EXACT: Final = 2**53
 """Stores compare larger times inexactly. A bound past it is relaxed, never tightened."""
@@ -33,8 +37,11 @@ class Question:
     metadata: tuple[str, ...] = ()
     """Words of `metadata_word`."""
     tenant: str = ""
-    words: SparseEmbedding = NO_WORDS
     limit: int = 1
+    text: str = ""
+    asked: tuple[AskedWord, ...] = ()
+    worths: Mapping[int, float] | None = None
+    """What each form of the words is worth, if the answer explains its scores."""
 
     @classmethod
     def of(cls, tenant: str, body: Recall, now: int) -> "Question":
@@ -50,9 +57,20 @@ class Question:
             filters.min_importance,
             tuple([metadata_word(name, value) for name, value in (filters.metadata or {}).items()]),
             tenant,
-            query(body.query),
             body.limit,
+            body.query,
+            tuple(asked_words(body.query)),
         )
+
+    @property
+    def is_for_time(self) -> bool:
+        """Return whether the question asks when something was."""
+        return _FOR_TIME.match(self.text) is not None
+
+    def names(self, author: str) -> bool:
+        """Return whether the question names the author of an event."""
+        name = _words_of(author)
+        return bool(name) and name <= _words_of(self.text)
 
     def conditions(self, *, unexpired: bool = False) -> list[Condition]:
         """Return the conditions for the store; `holds` has the last word.
@@ -110,6 +128,11 @@ def _at_least(importance: float | None, least: float) -> bool:
 def _valid(fields: Mapping[str, Any], at: int) -> bool:
     start, end = fields.get("valid_from"), fields.get("valid_to")
     return (start is None or start <= at) and (end is None or at < end)
+
+
+@lru_cache(maxsize=1_024)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(words(text))
 
 
 def _moment(moment: datetime | None) -> int | None:

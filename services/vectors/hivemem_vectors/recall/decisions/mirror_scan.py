@@ -5,10 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from hivemem_vectors.embedders.ports import Embeddings
-from hivemem_vectors.pipeline.decisions.keywords import NO_WORDS, Idf, SparseEmbedding, document, keyword_scores
+from hivemem_vectors.pipeline.decisions.keywords import TextWords, exact_scores, text_words
+from hivemem_vectors.pipeline.decisions.points import traits_of
 from hivemem_vectors.pipeline.entities import Mirror, unpacked
 from hivemem_vectors.recall.decisions.filters import Question
-from hivemem_vectors.recall.decisions.ranking import Piece, dense_score, keyword_shares
+from hivemem_vectors.recall.decisions.ranking import Piece, dense_score, hints_of, keyword_score, worth_of_words
 from hivemem_vectors.stores.ports import Vector
 
 
@@ -41,11 +42,11 @@ class MirrorScan:
 
     def __init__(self, question: Question, vector: Vector | None, model: str) -> None:
         self._question = question
-        self._asked = frozenset(question.words.indices)
+        self._forms = frozenset([form for word in question.asked for form in word.forms])
         self._vector = vector
         self._model = model
         self._pieces: list[Piece] = []
-        self._documents: list[SparseEmbedding] = []
+        self._words: list[TextWords] = []
         self.chunks = 0
 
     def add(self, mirrors: Mapping[str, Mirror]) -> None:
@@ -57,12 +58,18 @@ class MirrorScan:
     def _add(self, place: str, version: int, mirror: Mirror) -> None:
         dense = self._dense(mirror)
         updated_at, importance = mirror.fields["updated_at"], mirror.fields.get("importance")
+        author = mirror.fields.get("created_by", "")
         for chunk, (text, start) in enumerate(zip(mirror.texts, mirror.starts, strict=True)):
-            near = dense_score(dense[chunk])
+            words = text_words(text)
+            asked = {form: words.weights[form] for form in words.weights.keys() & self._forms}
+            near = dense_score(dense[chunk], words.words)
+            hints = hints_of(self._question, place, traits_of(text), author)
             self._pieces.append(
-                Piece(place, version, chunk, start, len(text), near, 0.0, updated_at, importance, is_mirrored=True)
+                Piece(
+                    place, version, chunk, start, len(text), near, 0.0, updated_at, importance, hints, is_mirrored=True
+                )
             )
-            self._documents.append(self._shared(text) if self._asked else NO_WORDS)
+            self._words.append(TextWords(asked, words.words))
         self.chunks += len(mirror.texts)
 
     def _dense(self, mirror: Mirror) -> list[float]:
@@ -73,16 +80,13 @@ class MirrorScan:
         near: list[float] = cosines(self._vector, unit_rows(unpacked(mirror.embeddings, chunks))).tolist()
         return near
 
-    def _shared(self, text: str) -> SparseEmbedding:
-        """Return the words that a chunk shares with the question."""
-        all_words = document(text)
-        shared = [pair for pair in zip(*all_words, strict=True) if pair[0] in self._asked]
-        return SparseEmbedding(tuple([index for index, _ in shared]), tuple([weight for _, weight in shared]))
-
     def pieces(self) -> list[Piece]:
         """Return all pieces that either side finds."""
-        scores = keyword_scores(self._question.words, self._documents, Idf(self._documents))
-        by_number = {str(number): score for number, score in enumerate(scores) if score > 0}
-        shares = keyword_shares(by_number, words=len(self._question.words.indices), documents=len(self._documents))
-        found = [piece._replace(keyword=shares.get(str(number), 0.0)) for number, piece in enumerate(self._pieces)]
-        return [piece for piece in found if piece.dense > 0 or piece.keyword > 0]
+        asked = self._question.asked
+        scores = exact_scores(asked, [words.weights for words in self._words])
+        worth = worth_of_words(asked, scores.best, len(self._words))
+        return [
+            piece._replace(keyword=keyword_score(bm25, worth, words.words))
+            for piece, bm25, words in zip(self._pieces, scores.bm25, self._words, strict=True)
+            if piece.dense > 0 or bm25 > 0
+        ]

@@ -6,15 +6,33 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.vectors import models
-from hivemem_vectors.pipeline.decisions.points import PointName, parsed
+from hivemem_vectors.pipeline.decisions.keywords import AskedWord, text_words
+from hivemem_vectors.pipeline.decisions.points import ASKS, NAMES_TIME, PointName, parsed
+from hivemem_vectors.pipeline.entities import is_event
 from hivemem_vectors.recall.decisions.filters import Question, expired
 from hivemem_vectors.stores.search import HybridHit
 
-DENSE_SHARE: Final = 0.8
+DENSE_SHARE: Final = 0.5
 HALF_LIFE_SECONDS: Final = 30 * 86_400.0
 
-_WORTH_OF_A_WORD: Final = 0.66
-"""The average worth of a word that is found, in units of the rarest word's idf, by measurement."""
+CHANCE: Final = 0.15
+"""Texts that have less than this share of what a question's words are worth have them by chance."""
+
+FEW_WORDS: Final = 14.0
+"""What is lowered for a text of a few words is the share of the question that it does not have: with this number of
+words, a text that has next to nothing of it counts half."""
+
+FEW_WORDS_MEANING: Final = 3.0
+"""The same for the meaning: a greeting is near to everything that people say."""
+
+USUAL_WEIGHT: Final = 1.1
+"""The weight in its text of a word that is said once, next to its idf in the best score that it gives."""
+
+DIGITS: Final = 6
+"""The digits of scores in answers."""
+
+HINT: Final = 0.1
+"""How much a hint beside words and meaning changes the relevance."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +60,53 @@ class Scores(NamedTuple):
     keyword: float
     recency: float
     importance: float
+    hints: float = 1.0
+    """A factor of the relevance; see `hints_of`."""
 
 
-def dense_score(cosine: float) -> float:
-    """Return the score of a cosine. Opposite meanings are no nearer than unrelated ones."""
-    return min(max(cosine, 0.0), 1.0)
+def dense_score(cosine: float, words: int) -> float:
+    """Return the score of a cosine, given the number of words in the text. Opposite meanings are as far as unrelated
+    ones."""
+    near = min(max(cosine, 0.0), 1.0)
+    return near * _reliance(words, FEW_WORDS_MEANING * (1 - near))
 
 
-def keyword_shares(scores: Mapping[str, float], *, words: int, documents: int) -> dict[str, float]:
-    """Return the keyword score of each document from 0 to 1, given its BM25, the words of the question, and the number
-    of documents.
+def keyword_score(bm25: float, worth: float, words: int) -> float:
+    """Return the keyword score of a text from 0 to 1, given its BM25, the worth of all words of the question together,
+    and the number of words in the text.
 
-    BM25 has no scale of its own. A share of the best score would count a chance hit on "the" in full, so the measure is
-    the score that a question of this length would have if all of it were found. It is squared, because half of the
-    words say less than half as much.
+    BM25 has no scale of its own. A share of the best score would count a chance hit in full, so the measure is what a
+    text would have in which each word of the question is found once.
     """
-    full = words * _WORTH_OF_A_WORD * math.log(1 + documents)
-    most = max(full, max(scores.values(), default=0.0))
-    return {id: (max(score, 0.0) / most) ** 2 if most > 0 else 0.0 for id, score in scores.items()}
+    if worth <= 0 or bm25 <= 0:
+        return 0.0
+    share = min(bm25 / worth, 1.0)
+    share *= _reliance(words, FEW_WORDS * (1 - share))
+    return max((share - CHANCE) / (1 - CHANCE), 0.0)
+
+
+def _reliance(words: int, few: float) -> float:
+    """Return how far a text of so many words is relied on, where `few` of them are relied on by half."""
+    count = max(words, 1)
+    return count / (count + few)
+
+
+def worth_of_words(asked: Iterable[AskedWord], best: Mapping[int, float], documents: int) -> float:
+    """Return what all words of a question are worth, given the best score that each form gives to any of the documents.
+    A word that no document has is worth as much as one that a single document might have."""
+    absent = math.log(1 + (documents + 0.5) / 0.5)
+    return sum([max([best.get(form, 0.0) for form in word.forms]) / USUAL_WEIGHT or absent for word in asked])
+
+
+def matched_words(question: Question, keyword: float, text: str) -> dict[str, float]:
+    """Return the words of a question that a text has, and the part of its keyword score that each of them gave."""
+    weights, worths = text_words(text).weights, question.worths or {}
+    gave = {
+        word.word: max([worths.get(form, 0.0) * weights.get(form, 0.0) for form in word.forms])
+        for word in question.asked
+    }
+    whole = sum(gave.values()) or 1.0
+    return {word: round(keyword * part / whole, DIGITS) for word, part in gave.items() if part > 0}
 
 
 def recency(age_seconds: float, half_life_seconds: float) -> float:
@@ -68,14 +115,17 @@ def recency(age_seconds: float, half_life_seconds: float) -> float:
 
 
 def score(scores: Scores, weights: Weights) -> float:
-    relevance = weights.dense * scores.dense + (1 - weights.dense) * scores.keyword
+    relevance = min(scores.hints * (weights.dense * scores.dense + (1 - weights.dense) * scores.keyword), 1.0)
     total = weights.relevance + weights.recency + weights.importance
     weighted = weights.relevance * relevance + weights.recency * scores.recency + weights.importance * scores.importance
     return weighted / total
 
 
-SCORED: Final = ("start", "length", "updated_at", "importance", "expires_at")
+SCORED: Final = ("start", "length", "words", "traits", "created_by", "updated_at", "importance", "expires_at")
 """The values of a point that pieces need."""
+
+CHARACTERS_PER_WORD: Final = 10
+"""Of a text without its function words."""
 
 USUAL_IMPORTANCE: Final = 0.5
 """The importance of an item without one."""
@@ -95,6 +145,7 @@ class Piece(NamedTuple):
     keyword: float
     updated_at: int
     importance: float | None
+    hints: float = 1.0
     is_mirrored: bool = False
     """Whether it was found in the mirror, which has the current version, and not in the index, which may have others.
     """
@@ -121,24 +172,40 @@ def weights_of(asked: models.Weights | None, *, embedded: bool, by_words: bool =
     return weights if by_words else replace(weights, dense=1.0)
 
 
-def pieces_of(
-    hits: Iterable[HybridHit], question: Question, *, documents: int, replaced: Container[str]
-) -> list[Piece]:
-    """Return the hits as pieces, given the number of points in the index. Hits that are expired, or whose places are
+def pieces_of(hits: Iterable[HybridHit], question: Question, *, worth: float, replaced: Container[str]) -> list[Piece]:
+    """Return the hits as pieces, given the worth of the question's words. Hits that are expired, or whose places are
     `replaced` by newer versions which wait for the index, are left out."""
     named = [(parsed(hit.id), hit) for hit in hits if not expired(hit.values, question.now)]
-    counting = [(name, hit) for name, hit in named if name.place not in replaced]
-    by_words = {hit.id: hit.sparse for _, hit in counting if hit.sparse}
-    keywords = keyword_shares(by_words, words=len(question.words.indices), documents=documents)
-    return [_piece(name, hit, keywords.get(hit.id, 0.0)) for name, hit in counting]
+    return [_piece(name, hit, question, worth) for name, hit in named if name.place not in replaced]
 
 
-def _piece(name: PointName, hit: HybridHit, keyword: float) -> Piece:
+def _piece(name: PointName, hit: HybridHit, question: Question, worth: float) -> Piece:
     values = cast("Mapping[str, Any]", hit.values)  # as `values_of` made them
-    near = dense_score(hit.dense or 0.0)
+    # Points of an earlier release do not say how many words they have.
+    words = values.get("words", values["length"] // CHARACTERS_PER_WORD)
     return Piece(
-        *name, values["start"], values["length"], near, keyword, values["updated_at"], values.get("importance")
+        *name,
+        values["start"],
+        values["length"],
+        dense_score(hit.dense or 0.0, words),
+        keyword_score(hit.sparse or 0.0, worth, words),
+        values["updated_at"],
+        values.get("importance"),
+        hints_of(question, name.place, values.get("traits", ()), values.get("created_by", "")),
     )
+
+
+def hints_of(question: Question, place: str, traits: Container[str], author: str) -> float:
+    """Return the factor of what hints at a text beside its words and its meaning: questions rarely answer one, a text
+    that names a time answers a question for it, and so does what the author said whom the question names."""
+    hints = 1.0
+    if ASKS in traits:
+        hints *= 1 - HINT
+    if question.is_for_time and NAMES_TIME in traits:
+        hints *= 1 + HINT
+    if is_event(place) and question.names(author):
+        hints *= 1 + HINT
+    return hints
 
 
 def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]:
@@ -146,7 +213,7 @@ def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]
     place."""
     best: dict[str, tuple[int, float, Piece]] = {}
     for piece in pieces:
-        relevance = weights.dense * piece.dense + (1 - weights.dense) * piece.keyword
+        relevance = piece.hints * (weights.dense * piece.dense + (1 - weights.dense) * piece.keyword)
         found = best.get(piece.place)
         if found is None or (piece.version, relevance) > found[:2]:
             best[piece.place] = (piece.version, relevance, piece)
@@ -160,5 +227,6 @@ def _scored(piece: Piece, weights: Weights, now: int) -> Ranked:
         piece.keyword,
         recency((now - piece.updated_at) / 1_000_000, weights.half_life_seconds),
         USUAL_IMPORTANCE if piece.importance is None else piece.importance,
+        piece.hints,
     )
     return Ranked(piece, scores, score(scores, weights))

@@ -14,13 +14,12 @@ from hivemem_vectors.pipeline.endpoints.peers import MemoryService, Name
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Mirror, is_event, named
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
-from hivemem_vectors.recall.decisions.ranking import Piece, Ranked
+from hivemem_vectors.recall.decisions.ranking import DIGITS, Piece, Ranked, matched_words
 
 SPARE_ITEMS: Final = (3, 30, 300)
 """How many more items than wanted are read in each round, because some may have gone or changed since."""
 
 LONGEST_SECONDS: Final = 3.0
-DIGITS: Final = 6
 _NEVER: Final = 2**63
 _SHOWN: Final = ("namespace", "key", "version", "value", "memory_type", "metadata", "updated_at")
 
@@ -106,6 +105,8 @@ def _taken(
             answered = _as_it_is(item, memory, question)
         else:
             answered = _as_it_was_indexed(item, sources.mirrors.get(place), question)
+        if answered is not None and question.worths is not None:
+            answered["matched"] = matched_words(question, item.scores.keyword, answered["text"] or "")
         if answered is not None:
             budget.add(answered)
     return len(some)
@@ -147,4 +148,4 @@ def _as_it_was_indexed(item: Ranked, mirror: Mirror | None, question: Question) 
 
 def _scores(item: Ranked) -> dict[str, Any]:
     scores = {name: round(score, DIGITS) for name, score in item.scores._asdict().items()}
-    return {"score": round(item.score, DIGITS), "scores": scores}
+    return {"score": round(item.score, DIGITS), "scores": scores, "matched": None}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -63,7 +64,7 @@ class RecallEndpoint:
         if not await self._waiters.waited(tenant, body):
             shortfalls.append(Shortfall("behind", "not everything that was written before is indexed yet"))
         await asyncio.sleep(0)  # lets the embedder begin, so that it works during the following steps
-        waiting = await self._search.prepare(tenant, body.namespace_prefix)
+        waiting = await self._search.waiting(tenant, body.namespace_prefix)
         # The time limit of the embedding begins here, because the steps before took their time anyway.
         vector = asyncio.create_task(_vector(embedding, shortfalls))
         question = Question.of(tenant, body, now_microseconds())
@@ -72,7 +73,8 @@ class RecallEndpoint:
             weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
             budget = Budget(body.limit, body.max_tokens)
             ranked = ranking(found.pieces, weights, question.now)
-            failure = await self._hydration.fill(budget, call, ranked, question)
+            explained = replace(question, worths=found.worths) if body.explain else question
+            failure = await self._hydration.fill(budget, call, ranked, explained)
             if not budget.missing or not found.more:
                 break
         shortfalls += found.shortfalls

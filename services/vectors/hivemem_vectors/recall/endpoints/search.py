@@ -1,15 +1,18 @@
 """The search for one question: in the index, among newer versions that wait for it, or in the mirror instead of it."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.vectors.models import DegradedReason
-from hivemem_runtime.bounded import BoundedDict
+from hivemem_vectors.pipeline.decisions.keywords import sparse_query
+from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.recall.decisions.filters import Question
-from hivemem_vectors.recall.decisions.ranking import SCORED, Piece, pieces_of
+from hivemem_vectors.recall.decisions.ranking import SCORED, Piece, pieces_of, worth_of_words
 from hivemem_vectors.recall.endpoints.mirror import MirrorSearch, WaitingItems
+from hivemem_vectors.recall.endpoints.word_worths import WordWorths
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Filter, Vector
 from hivemem_vectors.stores.search import hybrid_search
@@ -18,8 +21,7 @@ POINTS_PER_ITEM: Final = 4
 """How many points are searched for each wanted item: several may belong to one item, or to an older version."""
 FEWEST_POINTS: Final = 40
 COUNT_SECONDS: Final = 5.0
-"""How long the count of a tenant's points is reused: only its order of magnitude matters."""
-TENANTS_COUNTED: Final = 10_000
+"""How long the count of points is reused: only its order of magnitude matters."""
 
 
 class Shortfall(NamedTuple):
@@ -36,6 +38,8 @@ class Findings(NamedTuple):
     pieces: list[Piece]
     shortfalls: list[Shortfall]
     more: bool
+    worths: Mapping[int, float] = {}
+    """What each form of the question's words is worth."""
 
 
 class ItemSearch:
@@ -45,12 +49,13 @@ class ItemSearch:
         self._store = store
         self._collection = collection
         self._mirrors = mirrors
-        self._counts = BoundedDict[str, tuple[float, int]](TENANTS_COUNTED)
-        self._counting: dict[str, asyncio.Task[None]] = {}
+        self._outdated = OutdatedWords(store, collection)
+        self._words = WordWorths(store, collection)
+        self._points = 0
+        self._counted_at = -COUNT_SECONDS
 
-    async def prepare(self, tenant: str, prefix: str | None) -> WaitingItems:
-        """Begin to count the tenant's points, and return the items that wait for the index."""
-        self._begin_counting(tenant)
+    async def waiting(self, tenant: str, prefix: str | None) -> WaitingItems:
+        """Return the items that wait for the index."""
         return await self._mirrors.waiting(tenant, prefix)
 
     async def search(
@@ -63,17 +68,24 @@ class ItemSearch:
         if deeper:
             points = min(points * POINTS_PER_ITEM, POINTS_PER_CALL)
         where = Filter(question.tenant, question.conditions(unexpired=deeper))
-        words = question.words if question.words.indices else None
+        words = sparse_query(question.asked) if question.asked else None
         try:
-            hits = await hybrid_search(self._store, self._collection, where, vector, words, limit=points, values=SCORED)
+            hits, best, documents, has_outdated = await asyncio.gather(
+                hybrid_search(self._store, self._collection, where, vector, words, limit=points, values=SCORED),
+                self._words.worths(question.tenant, question.asked),
+                self._count(),
+                self._outdated.remain(question.tenant),
+            )
         except HiveError as error:
             found = await self._without_index(question, await vector, error.detail)
             return Findings(found.pieces, [*shortfalls, *found.shortfalls], more=False)
-        documents = await self._count(question.tenant)
-        pieces = pieces_of(hits, question, documents=documents, replaced=waiting.mirrors)
+        if has_outdated:
+            shortfalls.append(Shortfall("words", "not all texts have the words of this release in the index yet"))
+        worth = worth_of_words(question.asked, best, documents)
+        pieces = pieces_of(hits, question, worth=worth, replaced=waiting.mirrors)
         if waiting.mirrors:
             pieces += await self._mirrors.among(waiting.mirrors, question, await vector)
-        return Findings(pieces, shortfalls, more=not deeper and len(hits) >= points)
+        return Findings(pieces, shortfalls, not deeper and len(hits) >= points, best)
 
     async def _without_index(self, question: Question, vector: Vector | None, reason: str) -> Findings:
         searched = await self._mirrors.everywhere(question, vector)
@@ -82,24 +94,11 @@ class ItemSearch:
             detail += f"; {searched.items} items were looked at instead, and there are more"
         return Findings(searched.pieces, [Shortfall("index", detail)], more=False)
 
-    def _begin_counting(self, tenant: str) -> None:
-        counted = self._counts.get(tenant)
-        is_fresh = counted is not None and asyncio.get_running_loop().time() - counted[0] < COUNT_SECONDS
-        if not is_fresh and tenant not in self._counting and self._store.breaker.state == "closed":
-            task = self._counting[tenant] = asyncio.create_task(self._count_points(tenant))
-            task.add_done_callback(lambda _: self._counting.pop(tenant))
-
-    async def _count(self, tenant: str) -> int:
-        """Return the tenant's number of points, a few seconds old at most, or older if the store does not answer."""
-        task = self._counting.get(tenant)
-        if task is not None:
-            await asyncio.wait([task])  # a cancellation here must not cancel the count, which others may wait for
-        counted = self._counts.get(tenant)
-        return 0 if counted is None else counted[1]
-
-    async def _count_points(self, tenant: str) -> None:
-        try:
-            count = await self._store.count(self._collection, Filter(tenant))
-        except HiveError:
-            return
-        self._counts[tenant] = (asyncio.get_running_loop().time(), count)
+    async def _count(self) -> int:
+        """Return the number of points of all tenants as of a few seconds ago, or earlier if the store fails."""
+        now = asyncio.get_running_loop().time()
+        if now - self._counted_at >= COUNT_SECONDS and self._store.breaker.state == "closed":
+            self._counted_at = now
+            with suppress(HiveError):
+                self._points = await self._store.count(self._collection)
+        return self._points

@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hivemem_runtime.batches import slices
 from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.port import Ledger, system_write
-from hivemem_vectors.embedders.ports import Embedder, Embeddings
-from hivemem_vectors.pipeline.decisions.points import PointName, parsed, points_of
+from hivemem_vectors.pipeline.decisions.keywords import SCHEME
+from hivemem_vectors.pipeline.decisions.points import PointName, parsed
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
-from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Item, Mirror, is_event, unpacked
+from hivemem_vectors.pipeline.entities import ITEM, Item, is_event
 from hivemem_vectors.stores.guarded import GuardedStore
-from hivemem_vectors.stores.ports import Filter, OneOf, Point, StoredPoint
+from hivemem_vectors.stores.ports import Filter, OneOf, StoredPoint
 from hivemem_vectors.upkeep.decisions import Tally, counts, is_done_with, lose
 from hivemem_vectors.upkeep.endpoints.memory_sweep import LOOK_SECONDS
 
@@ -25,8 +24,6 @@ ITEMS: Final = 200
 """The items of one page, whose places fit one filter of the store."""
 POINTS: Final = 250
 """The points of one page, whose items are read from the ledger at once."""
-MIRRORS_AT_ONCE: Final = 20
-"""A mirror may be of megabytes."""
 
 
 class ItemSweep:
@@ -35,7 +32,6 @@ class ItemSweep:
         ledger: Ledger,
         store: GuardedStore,
         indexer: Indexer,
-        embedder: Embedder,
         *,
         collection: str,
         look_seconds: float = LOOK_SECONDS,
@@ -43,7 +39,6 @@ class ItemSweep:
         self._ledger = ledger
         self._store = store
         self._indexer = indexer
-        self._embedder = embedder
         self._collection = collection
         self._look_seconds = look_seconds
 
@@ -73,12 +68,12 @@ class ItemSweep:
         return tally, page.next
 
     async def _found(self, tenant: str, items: Mapping[str, Item]) -> Counter[str]:
-        """Return how many points the store has of each item's indexed version."""
+        """Return how many points with words of today the store has of each item's indexed version."""
         found = Counter[str]()
         places = [place for place, item in items.items() if item.chunks]
         if places:
             async for points in self._store.scroll_all(self._collection, Filter(tenant, [OneOf("place", places)])):
-                names = [_named(point.id) for point in points]
+                names = [_named(point.id) for point in points if point.values.get("scheme") == SCHEME]
                 found.update(name.place for name in names if counts(items, name))
         return found
 
@@ -118,9 +113,7 @@ class ItemSweep:
 
     async def _restore(self, tenant: str, lost: Mapping[str, int]) -> None:
         """Restore lost items from their mirrors; items without fitting embeddings are indexed anew."""
-        left = list[str]()
-        for places in slices(list(lost), MIRRORS_AT_ONCE):
-            left += await self._restore_some(tenant, {place: lost[place] for place in places})
+        left = await self._indexer.restore(tenant, lost)
         if left:
             versions = [(place, lost[place]) for place in left]
             reads = [(ITEM, place) for place in left]
@@ -128,27 +121,6 @@ class ItemSweep:
                 system_write(tenant, ITEM, left[0], lambda heads, now: lose(heads, versions, now), reads)
             )
             await self._indexer.again(tenant, left)
-
-    async def _restore_some(self, tenant: str, lost: Mapping[str, int]) -> list[str]:
-        """Restore items from their mirrors. Returns the others."""
-        mirrors = await current_values(self._ledger, MIRROR, tenant, lost)
-        points: dict[str, list[Point]] = {}
-        for place, mirror in mirrors.items():
-            if mirror.version == lost[place] and (rows := self._rows(mirror)) is not None:
-                points[place] = points_of(tenant, place, mirror, rows)
-        await self._store.upsert(self._collection, [point for found in points.values() for point in found])
-        items = await current_values(self._ledger, ITEM, tenant, points)
-        late = [place for place in points if (item := items.get(place)) is None or item.indexed != lost[place]]
-        outdated = [point.id for place in late for point in points[place]]
-        await self._store.delete(self._collection, tenant, outdated)
-        return [place for place in lost if place not in points]
-
-    def _rows(self, mirror: Mirror) -> Embeddings | None:
-        """Return the embeddings of a mirror if they fit the collection."""
-        if not mirror.embeddings or mirror.model != self._embedder.model:
-            return None
-        rows = unpacked(mirror.embeddings, len(mirror.texts))
-        return rows if rows.shape[1] == self._embedder.dimension else None
 
 
 def _named(id: str) -> PointName:

@@ -20,8 +20,9 @@ from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.port import Append, Decide, Ledger, Outcome, system_write, value_of
 from hivemem_vectors.own.entities import PROGRESS
+from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.pipeline.entities import ITEM
-from hivemem_vectors.upkeep.decisions import Tally, claim, get_on, is_due, want
+from hivemem_vectors.upkeep.decisions import Tally, claim, get_on, is_due, want, want_words
 from hivemem_vectors.upkeep.endpoints.sweep import ITEMS, VECTORS, SweepEndpoint
 from hivemem_vectors.upkeep.entities import EVERYBODY, MADE, SWEEP, MadeCollection, Sweep
 
@@ -99,6 +100,7 @@ class Sweeper(Timer):
         ledger: Ledger,
         sweeping: SweepEndpoint,
         collections: LostCollections,
+        outdated: OutdatedWords,
         *,
         collection: str,
         sweep_seconds: float,
@@ -110,11 +112,14 @@ class Sweeper(Timer):
         self._every = int(sweep_seconds * 1_000_000)
         self.worker = new_id()
         self._collections = collections
+        self._outdated = outdated
+        self._looked_at = set[str]()
         collections.on_lost(self.wake)
 
     async def step(self) -> None:
         tenants = sorted({*await self._ledger.tenants(ITEM), *await self._ledger.tenants(PROGRESS)})
         await self._tell(tenants)
+        await self._look_at_words(tenants)
         for tenant in await self._due(tenants):
             if self.stopping:
                 return
@@ -131,6 +136,19 @@ class Sweeper(Timer):
         for some in slices(tenants, TENANTS_AT_ONCE):
             await self._commit(some, _telling(some, lost))
         await self._collections.told(lost)
+
+    async def _look_at_words(self, tenants: Sequence[str]) -> None:
+        """Have tenants swept soon whose points have words of an earlier scheme. Each is looked at once."""
+        for tenant in tenants:
+            if tenant in self._looked_at or self.stopping:
+                continue
+            try:
+                if await self._outdated.remain(tenant):
+                    await self._commit([tenant], _wanting_words(tenant))
+            except HiveError as error:
+                log.info("the words of points are not looked at", tenant=tenant, error=error.name)
+                return
+            self._looked_at.add(tenant)
 
     async def _due(self, tenants: Sequence[str]) -> list[str]:
         due: list[str] = []
@@ -174,7 +192,7 @@ class Sweeper(Timer):
 
     async def _claim(self, tenant: str) -> Sweep | None:
         def begin_at(lost: Sequence[str]) -> str:
-            return self._sweeping.begin_at(tenant, ITEMS if self._collection in lost else VECTORS)
+            return self._sweeping.begin_at(tenant, ITEMS if not lost or self._collection in lost else VECTORS)
 
         outcome = await self._commit(
             [tenant],
@@ -186,6 +204,10 @@ class Sweeper(Timer):
     async def _commit(self, tenants: Sequence[str], decide: Decide) -> Outcome:
         reads = [(SWEEP, tenant) for tenant in tenants]
         return await self._ledger.commit(system_write(EVERYBODY, SWEEP, tenants[0], decide, reads))
+
+
+def _wanting_words(tenant: str) -> Decide:
+    return lambda heads, now: want_words(heads, tenant)
 
 
 def _telling(tenants: Sequence[str], lost: Sequence[str]) -> Decide:
