@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_vectors.embedders.ports import Embedder, Embeddings, check_texts, numbered
+from hivemem_vectors.embedders.ports import Embedder, EmbedderWrapper, Embeddings, check_texts, numbered
 
 SMALLEST_MASS: Final = 1_024
 FIRST_MASS: Final = 8_192
@@ -41,30 +41,26 @@ class BatchMass:
     ) -> None:
         assert 0 < smallest <= first <= largest
         self._smallest, self._largest, self._target_seconds = smallest, largest, target_seconds
-        self._limit = first
-
-    @property
-    def limit(self) -> int:
-        return self._limit
+        self.limit = first
 
     def took(self, mass: int, seconds: float) -> None:
         """Learn from the duration of a batch of that mass."""
         if seconds > self._target_seconds:
             fitting = int(mass * self._target_seconds / seconds)
             # At most halved: one slow batch may be the machine's fault.
-            self._set(max(min(fitting, self._limit), self._limit // 2))
-        elif mass >= self._limit * _FULL_SHARE and seconds * _GROWTH <= self._target_seconds:
-            self._set(int(self._limit * _GROWTH))
+            self._set(max(min(fitting, self.limit), self.limit // 2))
+        elif mass >= self.limit * _FULL_SHARE and seconds * _GROWTH <= self._target_seconds:
+            self._set(int(self.limit * _GROWTH))
 
     def failed(self) -> None:
         """Shrink after a batch that timed out or was refused."""
-        self._set(self._limit // 2)
+        self._set(self.limit // 2)
 
     def _set(self, limit: int) -> None:
-        self._limit = min(max(limit, self._smallest), self._largest)
+        self.limit = min(max(limit, self._smallest), self._largest)
 
 
-class BatchedEmbedder:
+class BatchedEmbedder(EmbedderWrapper):
     """Splits texts into batches of about equal length, and runs a few batches side by side."""
 
     def __init__(
@@ -78,19 +74,11 @@ class BatchedEmbedder:
     ) -> None:
         assert texts_per_batch >= 1
         assert side_by_side >= 1
-        self._embedder = embedder
+        super().__init__(embedder)
         self._mass = mass
         self._texts_per_batch = texts_per_batch
         self._side_by_side = side_by_side
         self._clock = clock
-
-    @property
-    def model(self) -> str:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         check_texts(texts)
@@ -108,9 +96,6 @@ class BatchedEmbedder:
             # The first one stopped the others: it is the reason, and callers know it by its type.
             raise failures.exceptions[0] from None
         return rows
-
-    async def close(self) -> None:
-        await self._embedder.close()
 
     async def _run(self, batches: Iterator[list[int]], texts: Sequence[str], rows: Embeddings) -> None:
         for batch in batches:

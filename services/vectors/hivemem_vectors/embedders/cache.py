@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hivemem_vectors.embedders.ports import Embedder, Embeddings, numbered
+from hivemem_vectors.embedders.ports import Embedder, EmbedderWrapper, Embeddings, numbered
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 
@@ -58,20 +58,12 @@ class RecentEmbeddings:
             self.bytes -= oldest.nbytes + _ENTRY_BYTES
 
 
-class CachedEmbedder:
+class CachedEmbedder(EmbedderWrapper):
     """Calls the embedder only for texts that are not in the cache, and once for equal texts of a call."""
 
     def __init__(self, embedder: Embedder, cache: RecentEmbeddings) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._cache = cache
-
-    @property
-    def model(self) -> str:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         keys = [content_hash(text) for text in texts]
@@ -94,6 +86,3 @@ class CachedEmbedder:
         if not keys:
             return np.empty((0, self.dimension), np.float32)
         return np.stack([found[key] for key in keys])
-
-    async def close(self) -> None:
-        await self._embedder.close()

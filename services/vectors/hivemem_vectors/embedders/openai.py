@@ -21,27 +21,19 @@ class OpenAIEmbedder:
 
     def __init__(self, url: str, model: str, dimension: int, **options: Any) -> None:
         """The options are passed on to `OpenAIEndpoint`."""
-        self._model, self._dimension = model, dimension
+        self.model, self.dimension = model, dimension
         self._endpoint = OpenAIEndpoint(f"{url.rstrip('/')}/embeddings", model, **options)
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def dimension(self) -> int:
-        return self._dimension
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         check_texts(texts)
         if not texts:
-            return np.empty((0, self._dimension), np.float32)
+            return np.empty((0, self.dimension), np.float32)
 
         def parse(answer: bytes) -> Embeddings:
-            rows = _rows_of_answer(answer, len(texts), self._model, self._dimension)
-            return checked_rows(rows, texts=len(texts), model=self._model, dimension=self._dimension)
+            rows = _rows_of_answer(answer, len(texts), self.model, self.dimension)
+            return checked_rows(rows, texts=len(texts), model=self.model, dimension=self.dimension)
 
-        body = {"model": self._model, "encoding_format": "float", "input": list(texts)}
+        body = {"model": self.model, "encoding_format": "float", "input": list(texts)}
         return await self._endpoint.post(body, parse, most_bytes=len(texts) * ANSWER_BYTES_PER_TEXT, field="text")
 
     async def close(self) -> None:

@@ -102,24 +102,24 @@ def numbered(places: Sequence[int]) -> Generator[None, None, None]:
         raise
 
 
-class GuardedEmbedder:
+class EmbedderWrapper:
+    """An embedder around another one, for the same model."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.model, self.dimension = embedder.model, embedder.dimension
+
+    async def close(self) -> None:
+        await self._embedder.close()
+
+
+class GuardedEmbedder(EmbedderWrapper):
     """Leaves an embedder that keeps failing alone for a while."""
 
     def __init__(self, embedder: Embedder, breaker: CircuitBreaker) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._breaker = breaker
-
-    @property
-    def model(self) -> str:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         with self._breaker.guard():
             return await self._embedder.embed(texts)
-
-    async def close(self) -> None:
-        await self._embedder.close()

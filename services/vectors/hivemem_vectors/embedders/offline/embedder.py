@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,9 +13,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import BertProcessing
 
-from hivemem_contracts.errors import Unavailable
 from hivemem_vectors.embedders.ports import Embeddings, check_texts, checked_rows, numbered
-from hivemem_vectors.embedders.threads import ModelThreads
+from hivemem_vectors.embedders.threads import ThreadedModel
 
 VOCABULARY: Final = Path(__file__).parent / "vocab.txt"
 VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -106,34 +104,21 @@ DIMENSION: Final = 384
 TEXTS_PER_RUN: Final = 8
 """More at once is no faster, and takes the more memory."""
 
-_LOADING_RETRY_MS: Final = 30_000
-
 
 class _Loaded(NamedTuple):
     pieces: WordPieces
     run: Callable[[TokenBatch], Hidden]
 
 
-class OfflineEmbedder:
+class OfflineEmbedder(ThreadedModel[_Loaded]):
     """Loads the model on its first use, or on `load`. It runs in `threads` threads beside the event loop, and one more
     for single texts."""
 
+    model = MODEL
+    dimension = DIMENSION
+
     def __init__(self, *, threads: int = 1) -> None:
-        self._threads = ModelThreads(threads)
-        self._loading = Lock()
-        self._loaded: _Loaded | None = None
-
-    @property
-    def model(self) -> str:
-        return MODEL
-
-    @property
-    def dimension(self) -> int:
-        return DIMENSION
-
-    async def load(self) -> None:
-        """Load the model now, so that the first call need not wait for it."""
-        await self._threads.run(self._load)
+        super().__init__(_open, f"{MODEL} cannot be loaded, which needs hivemem-vectors[offline]", threads=threads)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         check_texts(texts)
@@ -141,39 +126,23 @@ class OfflineEmbedder:
             return np.empty((0, DIMENSION), np.float32)
         if len(texts) == 1:
             # Most often a question, or what somebody has just written and will ask for.
-            return await self._threads.run_soon(self._embed, texts)
+            return await self.run_soon(self._embed, texts)
         starts = range(0, len(texts), TEXTS_PER_RUN)
         return np.concatenate([await self._run(texts[at : at + TEXTS_PER_RUN], at) for at in starts])
 
-    async def close(self) -> None:
-        await self._threads.close()
-        self._loaded = None
-
     async def _run(self, texts: Sequence[str], start: int) -> Embeddings:
         with numbered(range(start, start + len(texts))):
-            return await self._threads.run(self._embed, texts)
+            return await self.run(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> Embeddings:
-        loaded = self._load()
+        loaded = self.opened()
         batch = loaded.pieces.batch(texts)
         rows = _pooled(loaded.run(batch), batch)
         return checked_rows(rows, texts=len(texts), model=MODEL, dimension=DIMENSION)
 
-    def _load(self) -> _Loaded:
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = _open()
-            return self._loaded
-
 
 def _open() -> _Loaded:
-    try:
-        return _Loaded(WordPieces(), open_session(packaged_model(), threads=1))
-    except Exception as error:
-        raise Unavailable(
-            f"{MODEL} cannot be loaded, which needs hivemem-vectors[offline]: {error}",
-            retry_after_ms=_LOADING_RETRY_MS,
-        ) from error
+    return _Loaded(WordPieces(), open_session(packaged_model(), threads=1))
 
 
 def _pooled(hidden: Hidden, batch: TokenBatch) -> Embeddings:
