@@ -36,6 +36,20 @@ def test_a_wrong_setting_ends_it_with_one_line(
             {"embedder": "fastembed", "embedder_model": "m", "embedder_dimension": 8, "embedder_url": "http://x"},
             r"^HIVEMEM_EMBEDDER_URL=http://x: this embedder asks no endpoint",
         ),
+        (
+            {"embedder": "fastembed", "embedder_preset": "artic_s"},
+            r"^HIVEMEM_EMBEDDER_PRESET=artic_s: there is no such preset; the nearest name is arctic-s$",
+        ),
+        (
+            {"embedder": "fastembed", "embedder_preset": "e5-small", "embedder_model": "m"},
+            r"^HIVEMEM_EMBEDDER_MODEL=m: HIVEMEM_EMBEDDER_PRESET=e5-small has its own$",
+        ),
+        (
+            {"embedder": "fastembed", "embedder_preset": "e5-small", "embedder_folder": "/nowhere"},
+            r"^HIVEMEM_EMBEDDER_FOLDER=/nowhere: there is no such folder$",
+        ),
+        (ENDPOINT | {"embedder_preset": "e5-small"}, r"^HIVEMEM_EMBEDDER_PRESET=e5-small: only .*fastembed has any$"),
+        ({"embedder_query_prefix": "query: "}, r"^HIVEMEM_EMBEDDER_QUERY_PREFIX=query: : this embedder has its own"),
         ({"embedder_model": "m"}, r"^HIVEMEM_EMBEDDER_MODEL=m: this embedder has its own model: .*openai"),
         ({"embedder_dimension": 768}, r"^HIVEMEM_EMBEDDER_DIMENSION=768: this embedder has its own"),
     ],
@@ -82,6 +96,7 @@ def test_a_missing_driver_is_named_with_what_has_it(monkeypatch: pytest.MonkeyPa
         ({}, "all-MiniLM-L6-v2-onnx-int8", 384),
         ({**ENDPOINT, "embedder_dimension": 768}, "m", 768),
         ({"embedder": "fastembed", "embedder_model": "f", "embedder_dimension": 8}, "f", 8),
+        ({"embedder": "fastembed", "embedder_preset": "bge-base"}, "BAAI/bge-base-en-v1.5", 768),
     ],
 )
 async def test_an_embedder_is_of_the_model_that_it_is_set_to(

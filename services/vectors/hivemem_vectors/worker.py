@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field, SecretStr, field_validator
@@ -22,6 +24,8 @@ from hivemem_runtime.worker import Parts, Worker
 from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
 from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
 from hivemem_vectors.embedders.ports import Embedder, GuardedEmbedder
+from hivemem_vectors.embedders.prefixes import by_role
+from hivemem_vectors.embedders.presets import PRESETS, Preset
 from hivemem_vectors.own.decisions import physical, schema_of
 from hivemem_vectors.own.endpoints import VectorCommands, VectorQuery
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR
@@ -55,6 +59,7 @@ REQUESTS_AT_ONCE: Final = 4
 LEFT_ALONE_SECONDS: Final = 10.0
 """The longest time that a breaker stays open, so that waiting items are found soon."""
 
+PREFIX_CHARACTERS: Final = 1_000
 
 PREPARE_SECONDS: Final = {"edge": 0.0, "qdrant": 2.0}
 """How long a start waits for the collection. The engine in files knows its model without a call."""
@@ -76,6 +81,14 @@ class VectorsSettings(WorkerSettings):
     embedder_key: SecretStr = SecretStr("")
     embedder_dimension: int = Field(
         default=0, ge=0, le=EMBEDDING_DIMENSIONS, description="How many numbers its embeddings have."
+    )
+    embedder_preset: str = Field(default="", description="A model of fastembed with its dimension and its prefixes.")
+    embedder_folder: str = Field(default="", description="The files of fastembed's model, which then needs no hub.")
+    embedder_query_prefix: str = Field(
+        default="", max_length=PREFIX_CHARACTERS, description="Put before each question, if the model wants it."
+    )
+    embedder_passage_prefix: str = Field(
+        default="", max_length=PREFIX_CHARACTERS, description="Put before each text that is indexed."
     )
     embedder_threads: int = Field(default=1, ge=1, le=64, description="Of an embedder in this process.")
     sweep_seconds: int = Field(default=86_400, ge=1, description="How often memories and index are compared.")
@@ -101,12 +114,19 @@ DRIVERS: Final[Mapping[str, Sequence[str]]] = {
 
 
 class Model(NamedTuple):
-    """An embedder, its tokenizer, the calls that it takes side by side, and what makes it ready."""
+    """An embedder, its tokenizer, the calls that it takes side by side, what makes it ready, and the prefixes that it
+    wants before questions and passages."""
 
     embedder: Embedder
     count_tokens: CountTokens
     side_by_side: int
     load: Load | None = None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+
+OF_A_MODEL: Final = ("embedder_model", "embedder_dimension", "embedder_query_prefix", "embedder_passage_prefix")
+"""The settings that a preset stands for, in its order."""
 
 
 def open_store(settings: VectorsSettings, items: Schema) -> VectorStore:
@@ -141,7 +161,7 @@ def open_model(settings: VectorsSettings) -> Model:
 
 
 def _offline(settings: VectorsSettings) -> Model:
-    given = ("embedder_url", "embedder_model", "embedder_key", "embedder_dimension")
+    given = ("embedder_url", "embedder_key", *OF_A_MODEL, "embedder_preset", "embedder_folder")
     _refuse(settings, given, "this embedder has its own model: HIVEMEM_EMBEDDER=openai or fastembed takes another")
     from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
 
@@ -150,6 +170,7 @@ def _offline(settings: VectorsSettings) -> Model:
 
 
 def _openai(settings: VectorsSettings) -> Model:
+    _refuse(settings, ("embedder_preset", "embedder_folder"), "only HIVEMEM_EMBEDDER=fastembed has any")
     _require(settings, ("embedder_url", "embedder_model", "embedder_dimension"))
     from hivemem_vectors.embedders.openai import OpenAIEmbedder
 
@@ -159,21 +180,44 @@ def _openai(settings: VectorsSettings) -> Model:
         settings.embedder_dimension,
         key=settings.embedder_key.get_secret_value(),
     )
-    return Model(embedder, estimated_tokens, REQUESTS_AT_ONCE)
+    prefixes = settings.embedder_query_prefix, settings.embedder_passage_prefix
+    return Model(embedder, estimated_tokens, REQUESTS_AT_ONCE, None, *prefixes)
 
 
 def _fastembed(settings: VectorsSettings) -> Model:
-    _require(settings, ("embedder_model", "embedder_dimension"))
     _refuse(settings, ("embedder_url", "embedder_key"), "this embedder asks no endpoint: HIVEMEM_EMBEDDER=openai does")
+    preset = _preset(settings)
     from hivemem_vectors.embedders.fastembed import FastembedEmbedder
 
     embedder = FastembedEmbedder(
-        settings.embedder_model,
-        settings.embedder_dimension,
+        preset.model,
+        preset.dimension,
         cache=settings.data / "models",
+        folder=_folder(settings, "embedder_folder"),
+        file=preset.file,
         threads=settings.embedder_threads,
     )
-    return Model(embedder, estimated_tokens, 1, embedder.load)
+    return Model(embedder, estimated_tokens, 1, embedder.load, preset.query_prefix, preset.passage_prefix)
+
+
+def _preset(settings: VectorsSettings) -> Preset:
+    """Return the preset, or the one that the single settings amount to."""
+    name = settings.embedder_preset
+    if not name:
+        _require(settings, ("embedder_model", "embedder_dimension"))
+        return Preset(*[getattr(settings, of_model) for of_model in OF_A_MODEL])
+    if name not in PRESETS:
+        (nearest,) = get_close_matches(name, PRESETS, n=1, cutoff=0.0)
+        raise SettingsError(f"{PREFIX}EMBEDDER_PRESET={name}: there is no such preset; the nearest name is {nearest}")
+    _refuse(settings, OF_A_MODEL, f"HIVEMEM_EMBEDDER_PRESET={name} has its own")
+    return PRESETS[name]
+
+
+def _folder(settings: VectorsSettings, name: str) -> Path | None:
+    value = getattr(settings, name)
+    if value and not Path(value).is_dir():
+        raise SettingsError(f"{PREFIX}{name.upper()}={value}: there is no such folder")
+    return Path(value) if value else None
 
 
 def _check_installed(variable: str, choice: str) -> None:
@@ -217,7 +261,9 @@ def _breaker(name: str) -> CircuitBreaker:
 def build(settings: VectorsSettings) -> Worker:
     model = open_model(settings)
     embedder_breaker = _breaker(f"the embedder {model.embedder.model}")
-    embedder = prepared(model, embedder_breaker)
+    questions, embedder = by_role(
+        prepared(model, embedder_breaker), query_prefix=model.query_prefix, passage_prefix=model.passage_prefix
+    )
     items = Schema(embedder.dimension, embedder.model, FIELDS)
     bare_store = open_store(settings, items)
     ledger = open_ledger(settings, ENTITIES, "vectors")
@@ -235,7 +281,7 @@ def build(settings: VectorsSettings) -> Worker:
     waiters = IndexWaiters(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
-    RecallEndpoint(ledger, store, embedder, memories, waiters, collection=collection).bind(service)
+    RecallEndpoint(ledger, store, questions, memories, waiters, collection=collection).bind(service)
     VectorCommands(sync).bind(service)
     VectorQuery(ledger, store).bind(service)
     StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed).bind(service)
