@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from pydantic import SecretStr
 
 from hivemem_runtime.program import main
 from hivemem_runtime.settings import SettingsError, load
-from hivemem_vectors.worker import DRIVERS, WORKER, VectorsSettings, build, open_model
+from hivemem_vectors.rerankers.cross_encoder import CrossEncoder
+from hivemem_vectors.rerankers.endpoint import EndpointReranker
+from hivemem_vectors.worker import DRIVERS, WORKER, VectorsSettings, build, open_model, open_reranker
 
 ENDPOINT = {"embedder": "openai", "embedder_url": "http://127.0.0.1:1/v1", "embedder_model": "m"}
+HTTP_RERANKER = {"reranker": "http", "reranker_url": "http://127.0.0.1:1/v1", "reranker_model": "m"}
 
 
 def test_a_wrong_setting_ends_it_with_one_line(
@@ -59,6 +63,32 @@ def test_settings_of_an_embedder_that_do_not_go_together_are_named(given: dict[s
         open_model(VectorsSettings(**given))
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"reranker_model": "m"}, r"^HIVEMEM_RERANKER_MODEL=m: only HIVEMEM_RERANKER=fastembed or http has any$"),
+        ({"reranker": "http"}, r"^HIVEMEM_RERANKER_URL: HIVEMEM_RERANKER=http has to be told it$"),
+        ({"reranker": "http", "reranker_url": "http://x"}, r"^HIVEMEM_RERANKER_MODEL: "),
+        ({"reranker": "fastembed", "reranker_url": "http://x"}, r"^HIVEMEM_RERANKER_URL=http://x: .* asks no endpoint"),
+        ({"reranker": "fastembed", "reranker_folder": "/nowhere"}, r"^HIVEMEM_RERANKER_FOLDER=/nowhere: there is no"),
+        (HTTP_RERANKER | {"reranker_folder": "/x"}, r"^HIVEMEM_RERANKER_FOLDER=/x: only HIVEMEM_RERANKER=fastembed"),
+    ],
+)
+def test_settings_of_a_reranker_that_do_not_go_together_are_named(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        open_reranker(VectorsSettings(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [({}, NoneType), (HTTP_RERANKER, EndpointReranker), ({"reranker": "fastembed"}, CrossEncoder)]
+)
+async def test_a_reranker_is_of_the_kind_that_it_is_set_to(given: dict[str, Any], kind: type, tmp_path: Path) -> None:
+    opened = open_reranker(VectorsSettings(data=tmp_path, **given)).reranker
+    assert type(opened) is kind
+    if opened is not None:
+        await opened.close()
+
+
 def test_a_key_is_never_shown() -> None:
     settings = VectorsSettings(embedder_key=SecretStr("sk-secret"))
     with pytest.raises(SettingsError, match=r"^HIVEMEM_EMBEDDER_KEY=\*+: ") as refused:
@@ -85,7 +115,7 @@ def test_a_collection_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPa
 def test_a_missing_driver_is_named_with_what_has_it(monkeypatch: pytest.MonkeyPatch, choice: str) -> None:
     monkeypatch.setitem(sys.modules, DRIVERS[choice][-1], None)
     told = rf"{choice} needs what is not installed: hivemem-vectors\[{choice}\] \({DRIVERS[choice][-1]}\)"
-    variable = "vectors" if choice in ("edge", "qdrant") else "embedder"
+    variable = {"edge": "vectors", "qdrant": "vectors", "http": "reranker"}.get(choice, "embedder")
     with pytest.raises(SettingsError, match=told):
         build(VectorsSettings.model_validate({variable: choice}))
 

@@ -58,6 +58,9 @@ class Scores(ReplyBody):
     keyword: float = Field(description="Share of the question's words, rare words first.")
     recency: float
     importance: float
+    rerank: float | None = Field(
+        default=None, description="The reranker's score, which is the relevance then; null: not reranked."
+    )
 
 
 class Recalled(ReplyBody):
@@ -80,13 +83,13 @@ class Recalled(ReplyBody):
     scores: Scores
 
 
-DegradedReason = Literal["embedder", "index", "behind", "memory"]
+DegradedReason = Literal["embedder", "index", "behind", "memory", "reranker"]
 
 
 class Degraded(ReplyBody):
     """The reasons why an answer is incomplete: the `embedder` is down, so it was found by words only; the `index` is
     down, so the mirror was searched; the index is `behind` the writes; the `memory` service does not answer, so items
-    are as they were indexed."""
+    are as they were indexed; the `reranker` is down, so items are in the order of the search."""
 
     reasons: list[DegradedReason]
     detail: str

