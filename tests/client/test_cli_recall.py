@@ -42,13 +42,22 @@ async def test_explain_shows_what_a_score_is_made_of(shared_server: Server, flee
     assert first == ["0.610", "0.700", "0.250", "1.000", "0.000", "1.000", "user:alice", "seat", "window"]
 
 
+async def test_explain_shows_the_score_of_the_reranker(shared_server: Server, fleet: Fleet) -> None:
+    reranked = FOUND.model_copy(update={"scores": FOUND.scores.model_copy(update={"rerank": 0.61})})
+    fleet.answers["vectors.recall"] = lambda _: hivemem.RecallAnswer(items=[reranked, LONG])
+
+    head, *_ = words_of((await invoke(shared_server.url, "recall", "seat", "--explain")).stdout)
+
+    assert head == ["score", "dense", "keyword", "recency", "importance", "rerank", "place", "text"]
+
+
 async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["vectors.recall"] = lambda _: answer()
 
     await invoke(
         shared_server.url,
         *("recall", "seat", "--type", "episodic", "--filter", '{"metadata": {"n": 1}}'),
-        *("--weights", '{"recency": 0.5}', "--max-tokens", "50", "--min-version", "3", "--wait-ms", "100"),
+        *("--weights", '{"recency": 0.5}', "--rerank", "--max-tokens", "50", "--min-version", "3", "--wait-ms", "100"),
     )
 
     assert fleet.asked[0].body == {
@@ -57,6 +66,7 @@ async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: F
         "memory_type": "episodic",
         "filter": {"metadata": {"n": 1}},
         "weights": {"recency": 0.5},
+        "rerank": True,
         "max_tokens": 50,
         "min_version": 3,
         "wait_ms": 100,
@@ -81,8 +91,7 @@ async def test_json_is_the_answer_as_it_travels(shared_server: Server, fleet: Fl
 
     document = await invoke_json(shared_server.url, "recall", "seat")
 
-    scores = {"dense": 0.7, "keyword": 0.25, "recency": 1.0, "importance": 0.0, "hints": 1.0}
-    assert document["items"][0]["scores"] == scores
+    assert document["items"][0]["scores"] == FOUND.scores.model_dump()
     assert document["items"][0]["value"] == {"side": "window"}
     assert document["degraded"] is None
 

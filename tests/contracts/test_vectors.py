@@ -21,7 +21,7 @@ from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_contracts.vectors.requests import QueryVectors, Recall, StoreVector
 
 REQUESTS = {
-    "recall": "query namespace_prefix? memory_type? filter? limit? weights? max_tokens? min_version? wait_ms?",
+    "recall": "query namespace_prefix? memory_type? filter? limit? weights? rerank? max_tokens? min_version? wait_ms?",
     "store": "id embedding metadata? collection?",
     "query": "embedding top_k? filter? collection?",
     "delete": "id collection?",

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from pydantic import SecretStr
 
 from hivemem_runtime.program import main
 from hivemem_runtime.settings import SettingsError, load
-from hivemem_vectors.worker import DRIVERS, WORKER, VectorsSettings, build, open_model
+from hivemem_vectors.rerankers.cross_encoder import CrossEncoder
+from hivemem_vectors.rerankers.endpoint import EndpointReranker
+from hivemem_vectors.worker import DRIVERS, WORKER, VectorsSettings, build, open_model, open_reranker
 
 ENDPOINT = {"embedder": "openai", "embedder_url": "http://127.0.0.1:1/v1", "embedder_model": "m"}
+HTTP_RERANKER = {"reranker": "http", "reranker_url": "http://127.0.0.1:1/v1", "reranker_model": "m"}
 
 
 def test_a_wrong_setting_ends_it_with_one_line(
@@ -36,6 +40,20 @@ def test_a_wrong_setting_ends_it_with_one_line(
             {"embedder": "fastembed", "embedder_model": "m", "embedder_dimension": 8, "embedder_url": "http://x"},
             r"^HIVEMEM_EMBEDDER_URL=http://x: this embedder asks no endpoint",
         ),
+        (
+            {"embedder": "fastembed", "embedder_preset": "artic_s"},
+            r"^HIVEMEM_EMBEDDER_PRESET=artic_s: there is no such preset; the nearest name is arctic-s$",
+        ),
+        (
+            {"embedder": "fastembed", "embedder_preset": "e5-small", "embedder_model": "m"},
+            r"^HIVEMEM_EMBEDDER_MODEL=m: HIVEMEM_EMBEDDER_PRESET=e5-small has its own$",
+        ),
+        (
+            {"embedder": "fastembed", "embedder_preset": "e5-small", "embedder_folder": "/nowhere"},
+            r"^HIVEMEM_EMBEDDER_FOLDER=/nowhere: there is no such folder$",
+        ),
+        (ENDPOINT | {"embedder_preset": "e5-small"}, r"^HIVEMEM_EMBEDDER_PRESET=e5-small: only .*fastembed has any$"),
+        ({"embedder_query_prefix": "query: "}, r"^HIVEMEM_EMBEDDER_QUERY_PREFIX=query: : this embedder has its own"),
         ({"embedder_model": "m"}, r"^HIVEMEM_EMBEDDER_MODEL=m: this embedder has its own model: .*openai"),
         ({"embedder_dimension": 768}, r"^HIVEMEM_EMBEDDER_DIMENSION=768: this embedder has its own"),
     ],
@@ -43,6 +61,32 @@ def test_a_wrong_setting_ends_it_with_one_line(
 def test_settings_of_an_embedder_that_do_not_go_together_are_named(given: dict[str, Any], told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         open_model(VectorsSettings(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"reranker_model": "m"}, r"^HIVEMEM_RERANKER_MODEL=m: only HIVEMEM_RERANKER=fastembed or http has any$"),
+        ({"reranker": "http"}, r"^HIVEMEM_RERANKER_URL: HIVEMEM_RERANKER=http has to be told it$"),
+        ({"reranker": "http", "reranker_url": "http://x"}, r"^HIVEMEM_RERANKER_MODEL: "),
+        ({"reranker": "fastembed", "reranker_url": "http://x"}, r"^HIVEMEM_RERANKER_URL=http://x: .* asks no endpoint"),
+        ({"reranker": "fastembed", "reranker_folder": "/nowhere"}, r"^HIVEMEM_RERANKER_FOLDER=/nowhere: there is no"),
+        (HTTP_RERANKER | {"reranker_folder": "/x"}, r"^HIVEMEM_RERANKER_FOLDER=/x: only HIVEMEM_RERANKER=fastembed"),
+    ],
+)
+def test_settings_of_a_reranker_that_do_not_go_together_are_named(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        open_reranker(VectorsSettings(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [({}, NoneType), (HTTP_RERANKER, EndpointReranker), ({"reranker": "fastembed"}, CrossEncoder)]
+)
+async def test_a_reranker_is_of_the_kind_that_it_is_set_to(given: dict[str, Any], kind: type, tmp_path: Path) -> None:
+    opened = open_reranker(VectorsSettings(data=tmp_path, **given)).reranker
+    assert type(opened) is kind
+    if opened is not None:
+        await opened.close()
 
 
 def test_a_key_is_never_shown() -> None:
@@ -71,7 +115,7 @@ def test_a_collection_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPa
 def test_a_missing_driver_is_named_with_what_has_it(monkeypatch: pytest.MonkeyPatch, choice: str) -> None:
     monkeypatch.setitem(sys.modules, DRIVERS[choice][-1], None)
     told = rf"{choice} needs what is not installed: hivemem-vectors\[{choice}\] \({DRIVERS[choice][-1]}\)"
-    variable = "vectors" if choice in ("edge", "qdrant") else "embedder"
+    variable = {"edge": "vectors", "qdrant": "vectors", "http": "reranker"}.get(choice, "embedder")
     with pytest.raises(SettingsError, match=told):
         build(VectorsSettings.model_validate({variable: choice}))
 
@@ -82,6 +126,7 @@ def test_a_missing_driver_is_named_with_what_has_it(monkeypatch: pytest.MonkeyPa
         ({}, "all-MiniLM-L6-v2-onnx-int8", 384),
         ({**ENDPOINT, "embedder_dimension": 768}, "m", 768),
         ({"embedder": "fastembed", "embedder_model": "f", "embedder_dimension": 8}, "f", 8),
+        ({"embedder": "fastembed", "embedder_preset": "bge-base"}, "BAAI/bge-base-en-v1.5", 768),
     ],
 )
 async def test_an_embedder_is_of_the_model_that_it_is_set_to(

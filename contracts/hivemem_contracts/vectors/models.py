@@ -63,6 +63,9 @@ class Scores(ReplyBody):
         description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, and "
         "for an event whose author the question names; below 1 for a text that is a question itself.",
     )
+    rerank: float | None = Field(
+        default=None, description="The reranker's score, which is the relevance then; null: not reranked."
+    )
 
 
 class Recalled(ReplyBody):
@@ -89,13 +92,14 @@ class Recalled(ReplyBody):
     )
 
 
-DegradedReason = Literal["embedder", "index", "behind", "memory", "words"]
+DegradedReason = Literal["embedder", "index", "behind", "memory", "words", "reranker"]
 
 
 class Degraded(ReplyBody):
     """The reasons why an answer is incomplete: the `embedder` is down, so it was found by words only; the `index` is
     down, so the mirror was searched; the index is `behind` the writes; the `memory` service does not answer, so items
-    are as they were indexed; texts that an earlier release indexed do not have the `words` of this one yet."""
+    are as they were indexed; texts that an earlier release indexed do not have the `words` of this one yet; the
+    `reranker` is down, so items are in the order of the search."""
 
     reasons: list[DegradedReason]
     detail: str

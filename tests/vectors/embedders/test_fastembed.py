@@ -1,32 +1,22 @@
 """fastembed loads the packaged model from a folder, without a hub."""
 
 import json
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import fastembed
 import numpy as np
 import pytest
 import pytest_asyncio
+from fastembed import TextEmbedding
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_vectors.embedders.fastembed import FastembedEmbedder
 from hivemem_vectors.embedders.offline.embedder import TOKENS_PER_TEXT, OfflineEmbedder, WordPieces, packaged_model
+from hivemem_vectors.embedders.presets import PRESETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-
-
-@contextmanager
-def models_in(folder: Path) -> Generator[None]:
-    """Load models from a folder instead of the hub."""
-    with pytest.MonkeyPatch.context() as patched:
-        local = partial(fastembed.TextEmbedding, specific_model_path=str(folder), local_files_only=True)
-        patched.setattr(fastembed, "TextEmbedding", local)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedder(folder: Path) -> AsyncIterator[FastembedEmbedder]:
-    opened = FastembedEmbedder(MODEL, 384, cache=folder)
-    with models_in(folder):
-        await opened.load()
+    opened = FastembedEmbedder(MODEL, 384, cache=folder / "none", folder=folder)
+    await opened.load()
     yield opened
     await opened.close()
 
@@ -68,8 +57,8 @@ async def test_no_texts_give_no_rows_and_a_blank_one_is_refused(embedder: Fastem
 
 
 async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 768, cache=folder)
-    with models_in(folder), pytest.raises(InvalidRequest) as refused:
+    opened = FastembedEmbedder(MODEL, 768, cache=folder, folder=folder)
+    with pytest.raises(InvalidRequest) as refused:
         await opened.embed(["a"])
     await opened.close()
 
@@ -77,7 +66,24 @@ async def test_a_wrong_dimension_is_refused_by_name(folder: Path) -> None:
 
 
 async def test_a_model_that_cannot_be_loaded_is_unavailable(tmp_path: Path) -> None:
-    opened = FastembedEmbedder(MODEL, 384, cache=tmp_path)
-    with models_in(tmp_path), pytest.raises(Unavailable, match="cannot be loaded"):
+    opened = FastembedEmbedder(MODEL, 384, cache=tmp_path, folder=tmp_path)
+    with pytest.raises(Unavailable, match=f"cannot be loaded, which needs .* and {tmp_path}: "):
         await opened.embed(["a"])
     await opened.close()
+
+
+async def test_a_model_that_fastembed_does_not_list_is_loaded_by_its_file(folder: Path) -> None:
+    opened = FastembedEmbedder("some/model", 384, cache=folder, folder=folder, file="model.onnx")
+    again = FastembedEmbedder("some/model", 384, cache=folder, folder=folder, file="model.onnx")
+    rows = np.concatenate([await opened.embed(["a"]), await again.embed(["a"])])
+    await opened.close()
+    await again.close()
+
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1])
+
+
+async def test_presets_are_as_fastembed_lists_them() -> None:
+    dimensions = {model["model"]: model["dim"] for model in TextEmbedding.list_supported_models()}
+    listed = {preset.model: preset.dimension for preset in PRESETS.values() if preset.file is None}
+
+    assert listed == {model: dimensions.get(model) for model in listed}

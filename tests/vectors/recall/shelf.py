@@ -22,6 +22,7 @@ from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, PENDING, STALE, SYNCED, Item, Mirror, packed
 from hivemem_vectors.recall.endpoints.recall import RecallEndpoint, bind
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.rerankers.ports import Reranker
 from hivemem_vectors.stores.ports import VectorStore
 
 from ..guarding import guarded
@@ -51,11 +52,18 @@ class Desk:
     collection: str
     behind: IndexWaiters
     embedder: Embedder = field(default_factory=MeaningEmbedder)
+    reranker: Reranker | None = None
 
     def service(self) -> Service:
         store = guarded(self.store, self.ledger, model=self.embedder.model, dimension=self.embedder.dimension)
         recall = RecallEndpoint(
-            self.ledger, store, self.embedder, self.memories, self.behind, collection=self.collection
+            self.ledger,
+            store,
+            self.embedder,
+            self.memories,
+            self.behind,
+            collection=self.collection,
+            reranker=self.reranker,
         )
         service = Service(VECTORS, self.ledger)
         bind(service, recall)

@@ -38,6 +38,7 @@ def recall(
     weights: Annotated[
         str | None, typer.Option(help=f"The weights of the score, such as '{{\"recency\": 0.3}}'. {JSON_HELP}")
     ] = None,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Let the hive's reranker order the best items.")] = False,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Limit the values to about this many tokens.")] = None,
     min_version: Annotated[
         int | None, typer.Option(min=1, help="Wait until a memory is indexed at this version or a later one.")
@@ -65,6 +66,7 @@ def recall(
         "memory_type": memory_type,
         "filter": None if filter is None else read_json(filter, "--filter"),
         "weights": None if weights is None else read_json(weights, "--weights"),
+        "rerank": rerank or None,
         "max_tokens": max_tokens,
         "min_version": min_version,
         "wait_ms": wait_ms,
@@ -92,7 +94,8 @@ def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
 
 def row(item: "Recalled", *, explain: bool) -> dict[str, Any]:
     """Return a line of the table: the score, its parts if requested, and the item."""
-    parts = {name: f"{value:.3f}" for name, value in item.scores.model_dump().items()} if explain else {}
+    scores = item.scores.model_dump(exclude_none=True) if explain else {}
+    parts = {name: f"{value:.3f}" for name, value in scores.items()}
     if item.matched is not None:
         parts["matched"] = " ".join(f"{word}:{part:.2f}" for word, part in item.matched.items()) or "-"
     text = " ".join((item.text or text_of(item.value)).split())

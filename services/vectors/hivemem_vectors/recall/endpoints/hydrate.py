@@ -15,6 +15,7 @@ from hivemem_vectors.pipeline.entities import ITEM, MIRROR, Mirror, is_event, na
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.ranking import DIGITS, Piece, Ranked, matched_words
+from hivemem_vectors.recall.decisions.reranking import Candidates
 
 SPARE_ITEMS: Final = (3, 30, 300)
 """How many more items than wanted are read in each round, because some may have gone or changed since."""
@@ -44,7 +45,9 @@ class Hydration:
         self._ledger = ledger
         self._memories = memories
 
-    async def fill(self, budget: Budget, call: Call, ranked: Sequence[Ranked], question: Question) -> str | None:
+    async def fill(
+        self, budget: Budget | Candidates, call: Call, ranked: Sequence[Ranked], question: Question
+    ) -> str | None:
         """Put the best items into the budget. If the memory service does not answer, they are as they were indexed, and
         the reason is returned."""
         failure: str | None = None
@@ -88,7 +91,11 @@ class Hydration:
 
 
 def _taken(
-    budget: Budget, some: Sequence[Ranked], sources: Sources, indexed: Mapping[str, int], question: Question
+    budget: Budget | Candidates,
+    some: Sequence[Ranked],
+    sources: Sources,
+    indexed: Mapping[str, int],
+    question: Question,
 ) -> int:
     """Return the number of items before the budget was full, or an unread one came."""
     for number, item in enumerate(some):
@@ -148,4 +155,4 @@ def _as_it_was_indexed(item: Ranked, mirror: Mirror | None, question: Question) 
 
 def _scores(item: Ranked) -> dict[str, Any]:
     scores = {name: round(score, DIGITS) for name, score in item.scores._asdict().items()}
-    return {"score": round(item.score, DIGITS), "scores": scores, "matched": None}
+    return {"score": round(item.score, DIGITS), "scores": {**scores, "rerank": None}, "matched": None}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import HiveError, InvalidRequest
 from hivemem_contracts.vectors import operations, requests
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger
@@ -17,10 +17,13 @@ from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
+from hivemem_vectors.recall.decisions.reranking import Candidates
 from hivemem_vectors.recall.endpoints.hydrate import Hydration
 from hivemem_vectors.recall.endpoints.mirror import MirrorSearch
+from hivemem_vectors.recall.endpoints.rerank import rerank
 from hivemem_vectors.recall.endpoints.search import ItemSearch, Shortfall
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
+from hivemem_vectors.rerankers.ports import TEXTS_PER_QUESTION, Reranker
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Vector
 
@@ -44,14 +47,18 @@ class RecallEndpoint:
         waiters: IndexWaiters,
         *,
         collection: str,
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
+        self._reranker = reranker
         self._waiters = waiters
         self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
         self._hydration = Hydration(ledger, memories)
 
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
+        if body.rerank and self._reranker is None:
+            raise InvalidRequest("rerank: true, but this hive has no reranker: HIVEMEM_RERANKER=none", field="rerank")
         embedding = asyncio.create_task(self._embed(body.query))
         try:
             return await self._recall(call, body, embedding)
@@ -68,18 +75,24 @@ class RecallEndpoint:
         # The time limit of the embedding begins here, because the steps before took their time anyway.
         vector = asyncio.create_task(_vector(embedding, shortfalls))
         question = Question.of(tenant, body, now_microseconds())
+        reranker = self._reranker if body.rerank else None
+        if reranker is not None:
+            question = replace(question, limit=max(body.limit, TEXTS_PER_QUESTION))
         for deeper in (False, True):
             found = await self._search.search(question, vector, waiting, deeper=deeper)
             weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
             budget = Budget(body.limit, body.max_tokens)
+            taken = budget if reranker is None else Candidates(question.limit)
             ranked = ranking(found.pieces, weights, question.now)
             explained = replace(question, worths=found.worths) if body.explain else question
-            failure = await self._hydration.fill(budget, call, ranked, explained)
-            if not budget.missing or not found.more:
+            failure = await self._hydration.fill(taken, call, ranked, explained)
+            if not taken.missing or not found.more:
                 break
         shortfalls += found.shortfalls
         if failure is not None:
             shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
+        if reranker is not None and isinstance(taken, Candidates):
+            shortfalls += await rerank(reranker, body.query, taken, weights, budget)
         return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
 
     async def _embed(self, text: str) -> "Vector | Shortfall":

@@ -1,7 +1,7 @@
 """The warm start: slow first calls are made before anybody needs them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import structlog
@@ -15,7 +15,7 @@ from hivemem_vectors.pipeline.endpoints.indexing import Indexer
 log = structlog.get_logger("hivemem.vectors")
 
 LOAD_AFTER_SECONDS: Final = 0.5
-"""The delay before the model is loaded, because the import of its runtime holds up the whole process."""
+"""The delay before models are loaded, because the import of its runtime holds up the whole process."""
 
 Load = Callable[[], Awaitable[None]]
 
@@ -25,14 +25,14 @@ def of_another_model(collection: str, error: InvalidRequest) -> SettingsError:
 
 
 class WarmStart(Background):
-    """Creates the collection, and loads the model."""
+    """Creates the collection, and loads the models."""
 
-    def __init__(self, indexer: Indexer, collection: str, load: Load | None, *, prepare_seconds: float) -> None:
+    def __init__(self, indexer: Indexer, collection: str, loads: Sequence[Load], *, prepare_seconds: float) -> None:
         """Set up the parts. `prepare_seconds` is how long a start waits to hear that the collection belongs to another
         model; a store that is down or slow does not keep the worker from starting."""
         self._indexer = indexer
         self._collection = collection
-        self._load = load
+        self._loads = loads
         self._prepare_seconds = prepare_seconds
         self._tasks: list[asyncio.Task[None]] = []
         self._is_late = False
@@ -47,8 +47,8 @@ class WarmStart(Background):
             await self.stop()  # a part that did not start is not stopped by anybody else
             preparing.result()
         self._is_late = True
-        if self._load is not None:
-            self._tasks.append(asyncio.create_task(self._warm(self._load), name="hivemem-vectors-warm"))
+        for load in self._loads:
+            self._tasks.append(asyncio.create_task(self._warm(load), name="hivemem-vectors-warm"))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -71,6 +71,6 @@ class WarmStart(Background):
         try:
             await load()
         except HiveError as error:
-            log.warning("the embedder cannot be used yet", error=str(error))
+            log.warning("a model cannot be used yet", error=str(error))
         except Exception:
-            log.exception("the embedder could not be loaded")
+            log.exception("a model could not be loaded")

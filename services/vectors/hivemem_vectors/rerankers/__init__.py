@@ -1,0 +1,1 @@
+"""Rerankers: their port, the guard around any of them, and the adapters."""
