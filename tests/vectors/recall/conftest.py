@@ -1,4 +1,4 @@
-"""A memory worker on a bus of its own, an index on each store, and a tenant for each test."""
+"""A memory worker on a bus of its own, an index, and a tenant for each test."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +16,7 @@ from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
+from hivemem_testing.stores import parametrize_stores
 from hivemem_vectors.pipeline.decisions.points import FIELDS
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
@@ -67,7 +68,15 @@ async def ledger(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sqli
     await ledger.close()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["edge", "qdrant"])
+SENSITIVE = {"test_collections", "test_conditions", "test_filters"}
+"""The modules that depend on the store. The conformance suite of stores proves the rest."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_stores(metafunc, "store", ("edge", "qdrant"), SENSITIVE)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VectorStore]:
     if request.param == "edge":
         opened: VectorStore = EdgeVectors(tmp_path_factory.mktemp("recall-edge"))

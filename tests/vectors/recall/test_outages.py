@@ -37,10 +37,7 @@ from hivemem_vectors.worker import ENTITIES
 from .meaning import DIMENSION, MODEL
 from .shelf import CHUNK_BETWEEN, NAMESPACE, Body, Shelf, keys, mirrored
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.parametrize("store", ["edge"], indirect=True, scope="session"),
-]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SCHEMA = Schema(DIMENSION, MODEL, FIELDS)
 
 

@@ -10,10 +10,7 @@ from hivemem_vectors.rerankers.ports import TEXTS_PER_QUESTION
 
 from .shelf import Body, Shelf, keys
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.parametrize("store", ["edge"], indirect=True, scope="session"),
-]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class LengthReranker:
