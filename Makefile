@@ -24,7 +24,7 @@ BENCH_INSTALLED := $(BENCH_VENV)/.installed
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench lock clean
+.PHONY: help setup up test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench quality lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -84,6 +84,10 @@ fmt: $(INSTALLED) ## format, and mend what the linter can mend
 
 bench: $(BENCH_INSTALLED) ## run the benchmarks, in an environment of their own: make bench ARGS="--help"
 	$(BENCH_VENV)/bin/python -m benchmarks $(ARGS)
+
+quality: $(BENCH_INSTALLED) ## measure how much recall finds in long dialogues: make quality DATA=folder ARGS=--publish
+	@test -n "$(DATA)" || { echo "DATA: name a folder with dialogues; docs/recall-quality.md says which"; exit 2; }
+	$(BENCH_VENV)/bin/python -m benchmarks.quality "$(DATA)" $(ARGS)
 
 lock: $(INSTALLED) ## write the lock files again: make lock ARGS="--upgrade"
 	$(call compile,requirements.lock,requirements.in)

@@ -14,7 +14,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.results import Measured, Results
 from benchmarks.rows import STORES
-from benchmarks.suite import Suite
+from benchmarks.suite import Plot
 
 COLOURS: Final = ("#0b6e4f", "#3fa796", "#c8553d", "#e9a23b", "#7a6f9b", "#8a8a8a")
 MARKER: Final = "o"
@@ -37,11 +37,11 @@ def shown_of(peers: Mapping[str, str], stores: Mapping[str, str] = STORES) -> Sh
     return {name: (label, COLOURS[place % len(COLOURS)]) for place, (name, label) in enumerate(names.items())}
 
 
-def draw(suite: Suite, results: Results, directory: Path) -> list[str]:
+def draw(plots: Mapping[str, Plot], results: Results, directory: Path) -> list[str]:
     """Draw the plots with measurements, and return their names."""
     directory.mkdir(parents=True, exist_ok=True)
     drawn: list[str] = []
-    for name, plot in suite.plots.items():
+    for name, plot in plots.items():
         with mpl.rc_context(STYLE):
             figure = Figure(figsize=(5.6 * plot.columns, 3.4), layout="constrained")
             axes: list[Axes] = [figure.add_subplot(1, plot.columns, place + 1) for place in range(plot.columns)]

@@ -2,7 +2,8 @@
 model for the questions."""
 
 import sqlite3
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -25,6 +26,15 @@ def _sqlite() -> ModuleType:
 
     module: ModuleType = pysqlite3
     return module
+
+
+@asynccontextmanager
+async def open_store(file: Path, index: SqliteIndexConfig) -> AsyncGenerator[AsyncSqliteStore]:
+    """Connect as `from_conn_string` does, but by a module that can load the extension."""
+    async with aiosqlite.Connection(lambda: _sqlite().connect(str(file), isolation_level=None), 64) as connection:
+        store = AsyncSqliteStore(connection, index=index)
+        await store.setup()
+        yield store
 
 
 def _place(number: int) -> tuple[str, ...]:
@@ -51,14 +61,8 @@ class LangGraphContender:
                 return corpus.embeddings(texts).tolist()
             return (await embedder.embed(texts)).tolist()
 
-        file = str(directory / "langgraph.db")
-        # As `from_conn_string` connects, but by a module that can load the extension.
-        connecting = aiosqlite.Connection(lambda: _sqlite().connect(file, isolation_level=None), 64)
-        connection = await stack.enter_async_context(connecting)
         index: SqliteIndexConfig = {"dims": DIMENSION, "embed": embed, "fields": ["text"]}
-        store = AsyncSqliteStore(connection, index=index)
-        await store.setup()
-        return cls(store, stack)
+        return cls(await stack.enter_async_context(open_store(directory / "langgraph.db", index)), stack)
 
     async def put_batch(self, corpus: Corpus, numbers: list[int]) -> None:
         await self._store.abatch(

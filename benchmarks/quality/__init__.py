@@ -1,0 +1,1 @@
+"""The quality of recall, by long dialogues whose questions name the turns that answer them."""
