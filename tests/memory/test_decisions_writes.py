@@ -12,8 +12,9 @@ from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.limits import MEMORY_VALUE_BYTES
 from hivemem_contracts.memory.models import Source
 from hivemem_contracts.memory.requests import PutMemory
-from hivemem_memory.decisions.writes import merge_patch, put_memory
+from hivemem_memory.decisions.writes import put_memory
 from hivemem_memory.entities.memories import digest_of
+from hivemem_runtime.merge_patch import merge_patch
 
 from .heads import NAMESPACE, DictHeads
 

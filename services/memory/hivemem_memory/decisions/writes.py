@@ -1,7 +1,7 @@
 """The rules for putting, patching and deleting a memory. Each appends one record to the current head."""
 
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
@@ -15,6 +15,7 @@ from hivemem_memory.decisions.leases import require_claim
 from hivemem_memory.decisions.preconditions import CurrentHead, expect, living, require_living, require_unfenced
 from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, digest_of
 from hivemem_runtime.ledger.port import Heads
+from hivemem_runtime.merge_patch import merge_patch
 
 _BLANK: Final = MemoryHead(0, "", None, "semantic", {}, "", "", 0, "", 0)
 """The defaults for fields that the first put leaves out."""
@@ -85,19 +86,6 @@ def patch_memory(
     value = merge_patch(memory.value, command.patch)
     check_size("patch", len(orjson.dumps(value)), MEMORY_VALUE_BYTES)
     return _next("patch", memory, value)
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply an RFC 7396 merge patch: null removes a field, objects are merged, other values replace."""
-    if not isinstance(patch, dict):
-        return patch
-    merged: dict[str, Any] = dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}
-    for name, value in cast("dict[str, Any]", patch).items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge_patch(merged.get(name), value)
-    return merged
 
 
 def delete_memory(
