@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from hivemem_contracts.catalog import CHANGES
 from hivemem_contracts.changes import Change, change_headers, change_id, traceparent_of
 from hivemem_contracts.sessions import changes as sessions
-from hivemem_contracts.sessions.changes import ScopeChanged, StateChanged, StatusChanged
+from hivemem_contracts.sessions.changes import ScopeChanged, SessionUpdated, StateChanged, StatusChanged
 from hivemem_contracts.sessions.models import Event, Session
 from hivemem_contracts.subjects import Address
 
 DECLARED = {
     "session.created": Session,
+    "session.updated": SessionUpdated,
     "session.status_changed": StatusChanged,
     "session.state_changed": StateChanged,
     "session.forked": Session,

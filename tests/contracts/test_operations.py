@@ -25,6 +25,7 @@ SESSION_REQUESTS = {
     "events": "session_id after? before? since? until? type? author? limit? cursor? reverse?",
     "state_get": "session_id key?",
     "state_set": "session_id key value expect_revision?",
+    "update": "session_id metadata? project_id? expect_revision?",
     "set_status": "session_id status",
     "terminate": "session_id",
     "archive": "session_id",
@@ -55,6 +56,7 @@ WRITES = {
     "append": "session_id",
     "append_batch": None,
     "state_set": "session_id",
+    "update": "session_id",
     "set_status": "session_id",
     "terminate": "session_id",
     "archive": "session_id",
@@ -136,7 +138,7 @@ def test_writes_and_their_routes_are_those_of_the_contract() -> None:
 
 
 def test_an_event_has_the_fields_of_the_contract() -> None:
-    assert fields_of(NewEvent) == "event_id? type author? content? metadata? parent_id?"
+    assert fields_of(NewEvent) == "event_id? type author? content? metadata? parent_id? occurred_at?"
 
 
 def test_one_of_a_batch_says_what_a_single_append_says_or_the_error() -> None:

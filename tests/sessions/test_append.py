@@ -36,6 +36,7 @@ async def test_an_event_and_its_delta_are_one_step(bot: Agent) -> None:
         "state_delta": delta,
         "metadata": {"m": 1},
         "parent_id": None,
+        "occurred_at": None,
     }
 
 

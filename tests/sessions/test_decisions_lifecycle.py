@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hivemem_contracts.errors import AlreadyExists, IllegalTransition, NotFound, RevisionConflict, TooLarge
+from hivemem_contracts.limits import VALUE_BYTES
 from hivemem_contracts.sessions.models import NewEvent
-from hivemem_contracts.sessions.requests import AppendEvent
+from hivemem_contracts.sessions.requests import AppendEvent, UpdateSession
 from hivemem_runtime.ledger.port import Head
-from hivemem_sessions.decisions import append_event, change_status, fork_session
+from hivemem_sessions.decisions import append_event, change_status, fork_session, update_session
 from hivemem_sessions.decisions.shares import SEGMENTS
 from hivemem_sessions.endpoints.event_pages import ranges_between
 from hivemem_sessions.entities import SESSION, SessionHead, SessionRecord, Share
@@ -114,6 +115,34 @@ def test_an_event_is_kept_as_it_was_sent() -> None:
         "parent_id": "p",
     }
     assert (record.status, record.previous_status) == ("active", "created")
+
+
+def update(heads: DictHeads, **fields: Any) -> None:
+    heads.apply(update_session(heads, UpdateSession(session_id="s1", **fields)))
+
+
+def test_an_update_patches_the_metadata_and_moves_the_session() -> None:
+    heads = DictHeads()
+    heads.create(metadata={"title": "trip", "tags": {"a": 1, "b": 2}}, project_id="p")
+    heads.apply(change_status(heads, "s1", "terminated"))
+    update(heads, metadata={"title": None, "tags": {"b": 3}, "index_events": True})
+    assert heads.session().metadata == {"tags": {"a": 1, "b": 3}, "index_events": True}
+    assert heads.session().project_id == "p"
+    update(heads, project_id="q", expect_revision=3)
+    assert (heads.session().project_id, heads.session().metadata["tags"]) == ("q", {"a": 1, "b": 3})
+
+
+def test_an_update_is_refused_at_another_revision_and_beyond_the_size_of_metadata() -> None:
+    heads = DictHeads()
+    with pytest.raises(NotFound):
+        update(heads, project_id="p")
+    heads.create(metadata={"a": "x" * (VALUE_BYTES // 2)})
+    with pytest.raises(RevisionConflict):
+        update(heads, project_id="p", expect_revision=2)
+    with pytest.raises(TooLarge) as refused:
+        update(heads, metadata={"b": "y" * (VALUE_BYTES // 2)})
+    assert refused.value.context["field"] == "metadata"
+    update(heads, metadata={"a": None, "b": "y" * (VALUE_BYTES // 2)})
 
 
 class Story:

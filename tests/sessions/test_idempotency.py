@@ -48,6 +48,10 @@ async def state_set(bot: Agent) -> tuple[Body, Body]:
     return {**body, "value": {"a": 1, "b": 2}}, {**body, "value": {"a": 1, "b": 3}}
 
 
+async def update(bot: Agent) -> tuple[Body, Body]:
+    return await two_sessions(bot, project_id="p")
+
+
 async def set_status(bot: Agent) -> tuple[Body, Body]:
     return await two_sessions(bot, status="active")
 
@@ -73,6 +77,7 @@ CASES = {
     "append": append,
     "append_batch": append_batch,
     "state_set": state_set,
+    "update": update,
     "set_status": set_status,
     "terminate": two_sessions,
     "archive": ended,

@@ -19,6 +19,15 @@ class StatusChanged(ReplyBody):
     )
 
 
+class SessionUpdated(ReplyBody):
+    """A session's metadata or project changed; a field that did not change is left out."""
+
+    metadata: dict[str, JsonValue] | None = Field(
+        default=None, description="The merge patch of the metadata; `null` for a removed field."
+    )
+    project_id: str | None = Field(default=None, description="The project that the session belongs to now.")
+
+
 class StateChanged(ReplyBody):
     """The change of one scope of the state by a write."""
 
@@ -49,6 +58,7 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         "A session was made as a fork of another; its state is its own, without the shared scopes.",
         _SESSION,
     ),
+    ChangeKind("session", "updated", SessionUpdated, "The metadata or the project of a session changed.", _SESSION),
     ChangeKind("session", "status_changed", StatusChanged, "The status of a session changed.", _SESSION),
     ChangeKind(
         "session", "state_changed", StateChanged, "A write without an event changed a session's own state.", _SESSION

@@ -31,6 +31,7 @@ class NewEvent(RequestBody):
     content: Value = Field(default=None, description="Any JSON.")
     metadata: Metadata = Field(default_factory=dict)
     parent_id: Id | None = Field(default=None, description="The event that this one answers or continues.")
+    occurred_at: Time | None = Field(default=None, description="When it happened, if that is not now.")
 
 
 class Event(ReplyBody):
@@ -44,7 +45,8 @@ class Event(ReplyBody):
     state_delta: dict[str, JsonValue] | None = Field(default=None, description="Its change of the state.")
     metadata: Metadata = Field(default_factory=dict)
     parent_id: str | None = None
-    at: Time
+    occurred_at: Time | None = Field(default=None, description="When it happened, by its sender.")
+    at: Time = Field(description="When it was committed.")
 
 
 class Transition(RequestBody):

@@ -71,6 +71,16 @@ STATE_SET = Operation(
     route="session_id",
     errors=(NotFound, RevisionConflict, IllegalTransition, TooLarge),
 )
+UPDATE = Operation(
+    NAME,
+    "update",
+    requests.UpdateSession,
+    Session,
+    summary="Change the metadata or the project of a session, in any status.",
+    writes=True,
+    route="session_id",
+    errors=(NotFound, RevisionConflict, TooLarge),
+)
 SET_STATUS = Operation(
     NAME,
     "set_status",
@@ -158,6 +168,7 @@ SESSIONS: Final = ServiceContract(
         EVENTS,
         STATE_GET,
         STATE_SET,
+        UPDATE,
         SET_STATUS,
         TERMINATE,
         ARCHIVE,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
 from hivemem_contracts.identifiers import AgentName, Id, Time
@@ -83,6 +83,21 @@ class SetState(RequestBody):
 class SetStatus(RequestBody):
     session_id: Id
     status: Status
+
+
+class UpdateSession(RequestBody):
+    session_id: Id
+    metadata: Metadata | None = Field(
+        default=None, description="A JSON merge patch (RFC 7396): `null` removes a field."
+    )
+    project_id: Id | None = Field(default=None, description="The project that the session belongs to from now on.")
+    expect_revision: ExpectedRevision | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> "UpdateSession":
+        if self.metadata is None and self.project_id is None:
+            raise ValueError("one of metadata and project_id has to be given")
+        return self
 
 
 class TerminateSession(RequestBody):

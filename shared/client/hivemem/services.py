@@ -17,6 +17,7 @@ class Sessions(ServiceMethods):
     events = Query(sessions.EVENTS)
     state_get = Query(sessions.STATE_GET)
     state_set = Command(sessions.STATE_SET)
+    update = Command(sessions.UPDATE)
     set_status = Command(sessions.SET_STATUS)
     terminate = Command(sessions.TERMINATE)
     archive = Command(sessions.ARCHIVE)

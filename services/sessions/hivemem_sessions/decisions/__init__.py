@@ -2,7 +2,13 @@
 records to append or raises a refusal."""
 
 from hivemem_sessions.decisions.events import append_event
-from hivemem_sessions.decisions.lifecycle import begin_deletion, change_status, create_session, fork_session
+from hivemem_sessions.decisions.lifecycle import (
+    begin_deletion,
+    change_status,
+    create_session,
+    fork_session,
+    update_session,
+)
 from hivemem_sessions.decisions.machines import put_machine
 from hivemem_sessions.decisions.state import set_state
 
@@ -14,4 +20,5 @@ __all__ = [
     "fork_session",
     "put_machine",
     "set_state",
+    "update_session",
 ]

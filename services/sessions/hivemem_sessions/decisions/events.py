@@ -3,6 +3,7 @@ atomic write."""
 
 from typing import Any
 
+from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.sessions.requests import AppendEvent
 from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.decisions.machines import move_machine
@@ -35,6 +36,7 @@ def append_event(heads: Heads, command: AppendEvent, event_id: str, agent: str) 
 
 def _event(command: AppendEvent, event_id: str, agent: str) -> dict[str, Any]:
     event = command.event
+    occurred = {} if event.occurred_at is None else {"occurred_at": format_time(event.occurred_at)}
     return {
         "event_id": event_id,
         "type": event.type,
@@ -42,4 +44,5 @@ def _event(command: AppendEvent, event_id: str, agent: str) -> dict[str, Any]:
         "content": event.content,
         "metadata": event.metadata,
         "parent_id": event.parent_id,
+        **occurred,
     }

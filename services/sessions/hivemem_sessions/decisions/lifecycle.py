@@ -1,13 +1,18 @@
-"""The rules for creating, forking and deleting a session, and for its status changes."""
+"""The rules for creating, updating, forking and deleting a session, and for its status changes."""
 
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from hivemem_contracts.errors import AlreadyExists, IllegalTransition
-from hivemem_contracts.sessions.requests import CreateSession
+from hivemem_contracts.limits import VALUE_BYTES
+from hivemem_contracts.sessions.requests import CreateSession, UpdateSession
+from hivemem_contracts.sizes import check_size
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
+from hivemem_runtime.merge_patch import merge_patch
 from hivemem_sessions.decisions.machines import starting_machine
-from hivemem_sessions.decisions.preconditions import TRANSITIONS, find_session, session_not_found
+from hivemem_sessions.decisions.preconditions import TRANSITIONS, expect, find_session, session_not_found
 from hivemem_sessions.decisions.shares import share_segments
 from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
@@ -44,6 +49,17 @@ def create_session(heads: Heads, command: CreateSession, session_id: str) -> Dec
         opening["machine"] = starting_machine(heads, command.machine)
     own: list[Append[Any, Any]] = [Append(SESSION, session_id, SessionRecord("created", opening=opening))]
     return own + shared_appends(heads, session_id, blank, initial, "initial_state")
+
+
+def update_session(heads: Heads, command: UpdateSession) -> Decision:
+    """Patch the metadata, or move the session to another project. Either is a note about the session, so every status
+    allows it."""
+    head, session = find_session(heads, command.session_id)
+    expect(f"session {command.session_id!r}", command.expect_revision, head.version)
+    if command.metadata is not None:
+        check_size("metadata", len(orjson.dumps(merge_patch(session.metadata, command.metadata))), VALUE_BYTES)
+    record = SessionRecord("updated", metadata=command.metadata, project_id=command.project_id)
+    return [Append(SESSION, command.session_id, record)]
 
 
 def change_status(heads: Heads, session_id: str, status: str) -> Decision:

@@ -1,6 +1,7 @@
 """Pages of events. A fork's events come from the records of several sessions."""
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import orjson
@@ -28,6 +29,7 @@ def events_cursor(cursor: str, reverse: bool) -> tuple[bool, int]:
 def event_model(record: Record[SessionRecord]) -> Event:
     """Return the event of a record, without validation: it was validated before it was stored."""
     event = record.value.event or {}
+    occurred_at = event.get("occurred_at")
     return Event.model_construct(
         event_id=event["event_id"],
         sequence=record.value.sequence,
@@ -37,6 +39,7 @@ def event_model(record: Record[SessionRecord]) -> Event:
         state_delta=record.value.delta,
         metadata=event["metadata"],
         parent_id=event["parent_id"],
+        occurred_at=None if occurred_at is None else datetime.fromisoformat(occurred_at),
         at=time_from_microseconds(record.stamp.at),
     )
 

@@ -1,4 +1,4 @@
-"""The operations that create, read and delete one session, and that change its status."""
+"""The operations that create, read, update and delete one session, and that change its status."""
 
 import asyncio
 from functools import partial
@@ -9,7 +9,7 @@ from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_contracts.sessions.models import Session
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
-from hivemem_sessions.decisions import begin_deletion, change_status, create_session
+from hivemem_sessions.decisions import begin_deletion, change_status, create_session, update_session
 from hivemem_sessions.endpoints.deletion import SessionEraser
 from hivemem_sessions.endpoints.event_pages import read_events
 from hivemem_sessions.endpoints.session_views import (
@@ -30,6 +30,7 @@ def bind(service: Service, eraser: SessionEraser) -> None:
         return await written_session(ledger, call.sender.tenant, outcome)
 
     service.command(operations.CREATE, plan_create, answer)
+    service.command(operations.UPDATE, plan_update, answer)
     service.command(operations.SET_STATUS, plan_set_status, answer)
     service.command(operations.TERMINATE, plan_terminate, answer)
     service.command(operations.ARCHIVE, plan_archive, answer)
@@ -42,6 +43,12 @@ def plan_create(call: Call, body: requests.CreateSession) -> Write:
     scopes = scope_ids(body.user_id, body.app_name, body.project_id).values()
     require_announceable(call.sender.tenant, session_id, scopes)
     return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id))
+
+
+def plan_update(call: Call, body: requests.UpdateSession) -> Write:
+    scopes = [] if body.project_id is None else [f"project:{body.project_id}"]
+    require_announceable(call.sender.tenant, body.session_id, scopes)
+    return call.write(SESSION, body.session_id, lambda heads, now: update_session(heads, body))
 
 
 def plan_set_status(call: Call, body: requests.SetStatus) -> Write:

@@ -25,6 +25,9 @@ def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcemen
         found.append(_session("archived", stamp, _status(record)))
     elif record.status is not None:
         found.append(_session("status_changed", stamp, _status(record)))
+    elif record.kind == "updated":
+        changed = {"metadata": record.metadata, "project_id": record.project_id}
+        found.append(_session("updated", stamp, {name: value for name, value in changed.items() if value is not None}))
     elif record.kind == "state":
         found.append(_session("state_changed", stamp, {"state_delta": record.delta}))
     return tuple(found)
@@ -60,6 +63,7 @@ def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
         "state_delta": record.delta,
         "metadata": event["metadata"],
         "parent_id": event["parent_id"],
+        "occurred_at": event.get("occurred_at"),
         "at": format_microseconds(at),
     }
 

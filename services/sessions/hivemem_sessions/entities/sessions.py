@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from hivemem_contracts.subjects import Address
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
+from hivemem_runtime.merge_patch import merge_patch
 from hivemem_sessions.entities.announcements import announce_session
 from hivemem_sessions.entities.state import SNAPSHOT_EVERY, State, is_shared, merge
 
@@ -42,7 +43,7 @@ class SessionHead:
 @dataclass(slots=True)
 class SessionRecord:
     """One revision of a session. `opening` is the first head; `delta` is the delta as the caller sent it, with
-    shared keys."""
+    shared keys, and `metadata` a merge patch."""
 
     kind: str
     opening: dict[str, Any] | None = None
@@ -54,6 +55,8 @@ class SessionRecord:
     previous_status: str | None = None
     machine_state: str | None = None
     offset: int = 0
+    metadata: dict[str, Any] | None = None
+    project_id: str | None = None
 
     @property
     def position(self) -> int | None:
@@ -75,11 +78,11 @@ def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp
     return SessionHead(
         head.app_name,
         head.user_id,
-        head.project_id,
+        head.project_id if record.project_id is None else record.project_id,
         status,
         state,
         head.state_bytes if record.state_bytes is None else record.state_bytes,
-        head.metadata,
+        head.metadata if record.metadata is None else merge_patch(head.metadata, record.metadata),
         head.event_count if record.sequence is None else record.sequence,
         head.created_at,
         stamp.at,
