@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.pipeline.decisions.changes import TEXT_CHARACTERS, text_of
+from hivemem_vectors.pipeline.decisions.changes import TEXT_CHARACTERS, event_text, text_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -56,3 +56,12 @@ def test_every_string_of_a_value_is_in_its_text(value: Any) -> None:
         return [string for inner in inside for string in strings(inner)]
 
     assert text == "\n".join([string for string in strings(value) if string])
+
+
+def test_the_text_of_an_event_has_its_author_and_the_day_on_which_it_occurred() -> None:
+    event = {"author": "Caroline", "content": {"said": "I went to a support group."}, "metadata": {}}
+
+    assert event_text(event) == "Caroline: I went to a support group."
+    occurred = {**event, "occurred_at": "2023-05-08T13:56:00.000000Z"}
+    assert event_text(occurred) == "[2023-05-08] Caroline: I went to a support group."
+    assert event_text({**occurred, "content": {"count": 7}}) == ""

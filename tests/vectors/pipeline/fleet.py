@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from nats.aio.client import Client
 
@@ -32,6 +32,7 @@ from hivemem_vectors.worker import ENTITIES
 from .bench import NAMESPACE, Bench, open_ledger, place
 
 SERVICE = "vectors"
+ASKING: Final = {"index_events": True}
 
 
 class Remembering(agent.Agent):
@@ -78,6 +79,10 @@ class Tenant:
     name: str
     memory: Remembering
     sessions: Talking
+
+    async def session(self, session_id: str) -> Body:
+        found: Body = (await self.sessions.ask("get", session_id=session_id))["session"]
+        return found
 
     async def items(self) -> dict[str, Item]:
         found: dict[str, Item] = {}
@@ -128,6 +133,14 @@ async def running(server: Server, folder: Path) -> AsyncGenerator[Fleet]:
     await client.close()
     await sessions.stop()
     await memory.stop()
+
+
+class AskingSessions(SessionService):
+    """The session service, where all sessions ask for their events to be indexed."""
+
+    async def session(self, tenant: str, session_id: str) -> dict[str, Any] | None:
+        found = await super().session(tenant, session_id)
+        return None if found is None else {**found, "metadata": ASKING}
 
 
 def worker_of(server: Server, bench: Bench, asking: Asking) -> Reactions:

@@ -8,21 +8,20 @@ import pytest_asyncio
 
 from hivemem_contracts.errors import CODE_HEADER, InvalidRequest
 from hivemem_contracts.subjects import Address
+from hivemem_runtime.ledger.places import below
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.pipeline.endpoints.peers import SessionService
-from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, event_place
+from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, MIRROR, event_place, named, session_of
 from hivemem_vectors.pipeline.reactions import SessionFollower, newest, stretches
 from hivemem_vectors.upkeep.entities import REMOVAL
 
 from .bench import NAMESPACE, change
-from .fleet import Fleet, Tenant, running, session_value
+from .fleet import ASKING, AskingSessions, Fleet, Tenant, running, session_value
 from .told import event_told, received, session_told
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-ASKING = {"index_events": True}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -131,8 +130,9 @@ async def test_events_are_indexed_where_the_session_asks_for_it(tenant: Tenant) 
     head = await tenant.fleet.ledger.head(MIRROR, tenant.name, id)
     assert head is not None
     assert head.value is not None
-    assert (head.value.version, head.value.texts, head.value.value) == (1, ["hello there"], {"text": "hello there"})
-    assert head.value.fields["created_by"] == "alice"
+    assert (head.value.version, head.value.value) == (1, {"text": "hello there"})
+    assert head.value.texts == ["alice: hello there"]
+    assert (head.value.fields["created_by"], head.value.fields["scope"]) == ("alice", ["user=alice", "app=app"])
     assert head.value.fields["metadata"] == {"mood": "good"}
     assert set(await tenant.fleet.ledger.heads(FOLLOWED, tenant.name, ["quiet", "s1", "half"])) == {"s1"}
     await tenant.fleet.bench.check_points(tenant.name)
@@ -197,18 +197,20 @@ async def test_what_is_too_large_for_the_feed_is_read_of_sessions_too(tenant: Te
     await eventually(lambda: tenant.are_events_indexed("s1", ["e1"]), "the event is indexed")
 
 
-async def test_a_session_that_no_namespace_names_is_not_followed(tenant: Tenant) -> None:
+async def test_a_session_whose_id_has_a_colon_is_not_below_another_one(tenant: Tenant) -> None:
     await tenant.sessions.begin("s:1", metadata=ASKING)
-    await tenant.sessions.begin("s2", metadata=ASKING)
     await tenant.sessions.say("s:1", "e1", "text")
-    await tenant.sessions.say("s2", "e1", "text")
-    await eventually(lambda: tenant.are_events_indexed("s2", ["e1"]), "that of the other one is indexed")
+    await eventually(lambda: tenant.are_events_indexed("s:1", ["e1"]), "the event is indexed")
+    [id] = await tenant.items()
+    low, high = below("session:s")
+    assert not low <= id < high
+    assert (named(id), session_of(id)) == (("session:s:1", "e1"), "s:1")
 
 
 async def test_events_that_came_before_their_session_was_noted_are_read(tenant: Tenant) -> None:
     """Each of two workers has a batch, and the one with the events is faster."""
     bench = tenant.fleet.bench
-    following = SessionFollower(bench.ledger, bench.indexer, SessionService(tenant.fleet.asking))
+    following = SessionFollower(bench.ledger, bench.indexer, AskingSessions(tenant.fleet.asking))
     await tenant.sessions.begin("s1")
     for number in range(3):
         await tenant.sessions.say("s1", f"e{number}", f"text {number}")
@@ -244,9 +246,9 @@ async def test_within_a_stretch_no_session_begins_that_ended() -> None:
         event_told("acme", "s1", "e1", 1, "text"),
     ]
     first, second = stretches(told)
-    assert [len(part) for part in first] == [2, 1, 1]
-    assert [len(part) for part in second] == [1, 1, 0]
-    assert [[len(part) for part in one] for one in stretches([])] == [[0, 0, 0]]
+    assert [len(part) for part in first] == [2, 0, 1, 1]
+    assert [len(part) for part in second] == [1, 0, 1, 0]
+    assert [[len(part) for part in one] for one in stretches([])] == [[0, 0, 0, 0]]
 
 
 async def test_of_a_batch_the_newest_of_each_memory_is_told_and_every_erasure() -> None:

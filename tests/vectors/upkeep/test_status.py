@@ -175,7 +175,7 @@ async def test_events_are_shown_in_the_namespace_of_their_session(bench: Bench) 
     }
     followed = Append(FOLLOWED, "s1", Followed(True, since=0))
     await bench.ledger.commit(Write(TENANT, "test", FOLLOWED, "s1", lambda heads, now: [followed]))
-    await bench.tell(version_of_event(TENANT, "s1", event))
+    await bench.tell(version_of_event(TENANT, "s1", [], event))
     await bench.tell(bench.cabinet.put("e1", "a memory of the same name", namespace="session:s1"))
     assert await pages(bench, namespace="session:s1") == ["session:s1|e1", "session:s1|e1"]
     found = (await ask(bench, "status", namespace="session:s1", key="e1"))["items"]

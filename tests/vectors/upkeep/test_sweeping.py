@@ -239,7 +239,7 @@ async def test_events_of_sessions_are_swept_from_their_mirrors(bench: Bench) -> 
         "content": "said once",
     }
     await put(bench, Append(FOLLOWED, "s1", Followed(True, since=0)))
-    await bench.tell(version_of_event(TENANT, "s1", event))
+    await bench.tell(version_of_event(TENANT, "s1", [], event))
     (name,) = await bench.points()
     assert await bench.sweep() == (1, 0, 0)
     await bench.drop(name)

@@ -1,7 +1,8 @@
 """The entities of the pipeline: items with their progress, their mirrors, and followed sessions.
 
 An item is a memory, or an event of a session. Its id is its place. The place of an event is in the namespace
-`session:<id>`, where no memory can have it, because its key begins with a control character.
+`session:<id>`, where no memory can have it, because its key begins with a control character. A colon in the session's
+id becomes a control character, too, so that no prefix of another session covers it.
 
 The mirror has everything that an item's points are made of, so that the index can be made again without a model, and
 recall works without the index.
@@ -22,6 +23,7 @@ from hivemem_vectors.embedders.ports import Embeddings
 
 _EVENT: Final = "\x01"
 _AFTER_EVENTS: Final = "\x02"
+_COLON: Final = "\x04"
 SYNCED: Final = "synced"
 PENDING: Final = "pending"
 STALE: Final = "stale"
@@ -52,8 +54,12 @@ class Item:
     erased: list[int] = field(default_factory=list[int])
 
 
+def _namespace_of(session_id: str) -> str:
+    return "session:" + session_id.replace(":", _COLON)
+
+
 def event_place(session_id: str, event_id: str) -> str:
-    return place_of(f"session:{session_id}", _EVENT + event_id)
+    return place_of(_namespace_of(session_id), _EVENT + event_id)
 
 
 def is_event(place: str) -> bool:
@@ -68,7 +74,7 @@ def places_of(namespace: str, key: str) -> list[str]:
 
 def session_of(place: str) -> str:
     """The session of an event."""
-    return namespace_and_key(place)[0].removeprefix("session:")
+    return namespace_and_key(place)[0].removeprefix("session:").replace(_COLON, ":")
 
 
 def session_named(namespace: str) -> str | None:
@@ -79,14 +85,14 @@ def session_named(namespace: str) -> str | None:
 
 def events_of(session_id: str) -> tuple[str, str]:
     """Return the range of places of a session's events: the first one, and the end, which is not part of it."""
-    namespace = place_of(f"session:{session_id}")
+    namespace = place_of(_namespace_of(session_id))
     return namespace + _EVENT, namespace + _AFTER_EVENTS
 
 
 def named(place: str) -> tuple[str, str]:
     """Return the namespace and key of a place, as clients name it."""
     namespace, key = namespace_and_key(place)
-    return namespace, (key or "").removeprefix(_EVENT)
+    return namespace.replace(_COLON, ":"), (key or "").removeprefix(_EVENT)
 
 
 def status_fields(place: str, item: Item, at: int) -> dict[str, object]:
@@ -180,12 +186,16 @@ MIRROR: Final = record_entity("mirror", Mirror, history=False)
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Whether a session's events are indexed; only for sessions that ask for it. `since` is the session's beginning in
-    microseconds since 1970: an older event belongs to a deleted session with the same id."""
+    """Whether a session's events are indexed; only for sessions that ask for it, or did before they were `gone`.
+    `since` is the session's beginning in microseconds since 1970: an older event belongs to a deleted session with the
+    same id. `revision` is the session's at which this was so: earlier changes come too late. `scope` has the session's
+    user, app and project as words of `decisions.points`."""
 
     indexes: bool
     gone: bool = False
     since: int = 0
+    revision: int = 0
+    scope: list[str] = field(default_factory=list[str])
 
 
 FOLLOWED: Final = record_entity("followed", Followed, history=False)

@@ -2,12 +2,16 @@
 
 Workers share a reaction, so one worker may receive a session's first events before another one has noted that they are
 wanted. Whoever notes it therefore reads the events that may be on their way to other workers.
+
+An update may switch the index of a session on or off, or move the session. Then the session is read as it is now, and
+if it asks, all of its events are. The update is acknowledged after that, so another worker begins again after a kill;
+what is in the index already stays as it is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import NotFound
@@ -20,15 +24,13 @@ from hivemem_runtime.ledger.port import Ledger, system_write
 from hivemem_runtime.turns import in_turns
 from hivemem_vectors.pipeline.decisions.changes import (
     ERASED,
-    Begun,
+    AskingSession,
     ItemVersion,
-    asks,
-    can_be_followed,
+    asking,
     follow,
-    is_new_life,
     let_go,
+    may_ask,
     object_of,
-    shared_through,
     version_of_change,
     version_of_event,
 )
@@ -69,6 +71,7 @@ def newest(changes: Sequence[ReceivedChange]) -> list[Change]:
 
 
 ON_THEIR_WAY: Final = BATCHES_OUT * BATCH
+ALL_EVENTS: Final = 2**53
 REMOVED_AT_ONCE: Final = 100
 _BEGINNINGS: Final = ("created", "forked")
 
@@ -80,24 +83,25 @@ class FeedStretch(NamedTuple):
     """Changes of the feed, in a range within which no session begins again."""
 
     begun: dict[Name, Change]
+    updated: dict[Name, Change]
     events: list[Change]
     ended: dict[Name, Change]
 
 
 def stretches(changes: Iterable[ReceivedChange]) -> Iterator[FeedStretch]:
-    stretch = FeedStretch({}, [], {})
+    stretch = FeedStretch({}, {}, [], {})
     for received in changes:
         change = received.change
         name = change.tenant, change.namespace
-        if not can_be_followed(change.namespace):
-            continue
         if change.entity == "event":
             stretch.events.append(change)
         elif change.operation in _BEGINNINGS:
             if name in stretch.ended:
                 yield stretch
-                stretch = FeedStretch({}, [], {})
+                stretch = FeedStretch({}, {}, [], {})
             stretch.begun[name] = change
+        elif change.operation == "updated" and may_ask(change):
+            stretch.updated[name] = change
         elif change.operation == "deleted":
             stretch.ended[name] = change
     yield stretch
@@ -112,29 +116,41 @@ class SessionFollower:
     async def handle(self, changes: Sequence[ReceivedChange]) -> None:
         for stretch in stretches(changes):
             begun = [one for change in stretch.begun.values() if (one := await self._asking(change)) is not None]
+            updated = [one for change in stretch.updated.values() if (one := await self._updated(change)) is not None]
             await self._begin(begun)
+            await self._begin(updated)
             await self._index(stretch.events)
             for one in begun:
                 await self._catch_up(one)
+            for one in updated:
+                await self._backfill(one)
             for change in await self._followed_ones(stretch.ended):
-                await self._end(change.tenant, change.namespace, microseconds_from_time(change.at))
+                await self._end(change.tenant, change.namespace, change.version)
 
-    async def _asking(self, change: Change) -> Begun | None:
-        """Return the session if it asks for its events to be indexed."""
-        tenant, session_id = change.tenant, change.namespace
-        session = await self._sessions.session(tenant, session_id) if change.value_omitted else object_of(change)
-        if session is None or not asks(session):
-            return None
-        return Begun(tenant, session_id, microseconds_from_time(change.at), shared_through(session))
+    async def _asking(self, change: Change) -> AskingSession | None:
+        if change.value_omitted:
+            return await self._asking_now(change.tenant, change.namespace)
+        return asking(change.tenant, object_of(change))
 
-    async def _begin(self, sessions: Sequence[Begun]) -> None:
+    async def _asking_now(self, tenant: str, session_id: str) -> AskingSession | None:
+        session = await self._sessions.session(tenant, session_id)
+        return None if session is None else asking(tenant, session)
+
+    async def _updated(self, change: Change) -> AskingSession | None:
+        """Return the session if it asks now; if not, its events are removed from the index."""
+        now = await self._asking_now(change.tenant, change.namespace)
+        if now is None:
+            await self._end(change.tenant, change.namespace, change.version)
+        return now
+
+    async def _begin(self, sessions: Sequence[AskingSession]) -> None:
         for tenant, some in grouped([(begun.tenant, begun) for begun in sessions]).items():
             ids = [begun.session_id for begun in some]
             known = await self._followed(tenant, ids)
             for begun in some:
                 before = known.get(begun.session_id)
-                if before is not None and is_new_life(before, begun.since):
-                    await self._end(tenant, begun.session_id, before.since)
+                if before is not None and before.since < begun.since:
+                    await self._end(tenant, begun.session_id, before.revision)
             reads = [(FOLLOWED, id) for id in ids]
             await self._ledger.commit(system_write(tenant, FOLLOWED, ids[0], partial(follow, some), reads))
 
@@ -146,23 +162,49 @@ class SessionFollower:
             for change in events
             if is_followed(followed[change.tenant].get(change.namespace), microseconds_from_time(change.at))
         ]
-        told = await in_turns([change for change in wanted if not change.value_omitted], _told_by)
+
+        def told_by(change: Change, event: Mapping[str, Any]) -> ItemVersion:
+            scope = followed[change.tenant][change.namespace].scope
+            return version_of_event(change.tenant, change.namespace, scope, event)
+
+        small = [change for change in wanted if not change.value_omitted]
+        told = await in_turns(small, lambda change: told_by(change, object_of(change)))
         for change in wanted:
             if change.value_omitted:
                 event = await self._sessions.event(change.tenant, change.namespace, change.version)
-                told += [] if event is None else [version_of_event(change.tenant, change.namespace, event)]
+                told += [] if event is None else [told_by(change, event)]
         await self._indexer.take_up(told)
 
-    async def _catch_up(self, begun: Begun) -> None:
+    async def _catch_up(self, begun: AskingSession) -> None:
         """Index events that other workers received before this one noted that they are wanted."""
-        tenant, session_id = begun.tenant, begun.session_id
+        if (now := await self._still_asking(begun)) is not None:
+            await self._read(now, ON_THEIR_WAY, self._indexer.take_up)
+
+    async def _backfill(self, updated: AskingSession) -> None:
+        """Index all events of a session, and move those that are indexed already."""
+        if (now := await self._still_asking(updated)) is not None:
+            await self._read(now, ALL_EVENTS, self._indexer.renew)
+
+    async def _still_asking(self, noted: AskingSession) -> AskingSession | None:
+        """Return the session as it is now. Other workers may have been told of its end, or of an update, before this
+        one noted it, and had nothing to change then."""
+        now = await self._asking_now(noted.tenant, noted.session_id)
+        if now is None:
+            await self._end(noted.tenant, noted.session_id, noted.revision)
+        elif now.scope != noted.scope:
+            await self._begin([now])
+        return now
+
+    async def _read(
+        self, session: AskingSession, most: int, index: Callable[[list[ItemVersion]], Awaitable[None]]
+    ) -> None:
+        tenant, session_id, scope = session.tenant, session.session_id, session.scope
         try:
-            async with aclosing(self._sessions.events(tenant, session_id, begun.after, ON_THEIR_WAY)) as pages:
+            async with aclosing(self._sessions.events(tenant, session_id, session.after, most)) as pages:
                 async for events in pages:
-                    await self._indexer.take_up([version_of_event(tenant, session_id, event) for event in events])
+                    await index([version_of_event(tenant, session_id, scope, event) for event in events])
         except NotFound:
-            # It is deleted, which another worker may have been told of before.
-            await self._end(tenant, session_id, begun.since)
+            await self._end(tenant, session_id, session.revision)
 
     async def _followed_ones(self, ended: Mapping[Name, Change]) -> list[Change]:
         found: list[Change] = []
@@ -170,21 +212,20 @@ class SessionFollower:
             found += [ended[tenant, id] for id in await self._followed(tenant, some)]
         return found
 
-    async def _end(self, tenant: str, session_id: str, at: int) -> None:
+    async def _end(self, tenant: str, session_id: str, revision: int) -> None:
         """Set the fence, which refuses late events, and then remove the session's events from the index."""
-        outcome = await self._ledger.commit(
-            system_write(tenant, FOLLOWED, session_id, lambda heads, now: let_go(heads, session_id, at))
+        await self._ledger.commit(
+            system_write(tenant, FOLLOWED, session_id, lambda heads, now: let_go(heads, session_id, revision))
         )
-        if outcome.record is None:
-            followed = (await self._followed(tenant, [session_id])).get(session_id)
-            if followed is None or not followed.gone:
-                return
         low, high = events_of(session_id)
         async for found in pages(
             lambda cursor: self._ledger.covered(
                 ITEM, tenant, "all", equals={}, low=low, high=high, cursor=cursor, limit=REMOVED_AT_ONCE
             )
         ):
+            followed = (await self._followed(tenant, [session_id])).get(session_id)
+            if followed is None or not followed.gone:
+                return
             await self._indexer.take_up(
                 ItemVersion(tenant, item.id, cast("int", item.values["heard"]), True, {}, None)
                 for item in found
@@ -193,10 +234,6 @@ class SessionFollower:
 
     async def _followed(self, tenant: str, ids: Iterable[str]) -> dict[str, Followed]:
         return await current_values(self._ledger, FOLLOWED, tenant, dict.fromkeys(ids))
-
-
-def _told_by(change: Change) -> ItemVersion:
-    return version_of_event(change.tenant, change.namespace, object_of(change))
 
 
 def reactions(ledger: Ledger, indexer: Indexer, sessions: SessionService) -> tuple[Reaction, ...]:

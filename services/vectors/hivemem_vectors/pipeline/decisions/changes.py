@@ -9,7 +9,7 @@ from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
-from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, WORD_CHARACTERS
+from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, WORD_CHARACTERS, scope_words
 from hivemem_vectors.pipeline.entities import FOLLOWED, Followed, event_place
 
 ERASED: Final = "erased"
@@ -58,13 +58,15 @@ def version_of_memory(tenant: str, memory: Mapping[str, Any]) -> ItemVersion:
         raise InvalidRequest(f"value: no memory as it travels ({type(error).__name__})", field="value") from error
 
 
-def version_of_event(tenant: str, session_id: str, event: Mapping[str, Any]) -> ItemVersion:
-    """Return the version of an event in its wire format; its version is its sequence."""
+def version_of_event(tenant: str, session_id: str, scope: Sequence[str], event: Mapping[str, Any]) -> ItemVersion:
+    """Return the version of an event in its wire format; its version is its sequence. `scope` is its session's."""
     try:
         fields = {
             "created_by": event["author"],
-            "updated_at": microseconds(event["at"]),
+            "updated_at": microseconds(moment_of(event)),
+            "committed_at": microseconds(event["at"]),
             "metadata": short_fields(event["metadata"]),
+            "scope": list(scope),
         }
         return ItemVersion(
             tenant,
@@ -72,7 +74,7 @@ def version_of_event(tenant: str, session_id: str, event: Mapping[str, Any]) -> 
             event["sequence"],
             False,
             fields,
-            text_of(event["content"], event["metadata"]),
+            event_text(event),
             event["content"],
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -134,6 +136,23 @@ def text_of(value: object, metadata: Mapping[str, Any]) -> str:
     return _BETWEEN.join(pieces)
 
 
+def event_text(event: Mapping[str, Any]) -> str:
+    """Return the text of an event that is embedded and shown, with its author and the day on which it occurred, if it
+    says so: `[2023-05-08] Caroline: …`. An event without text has none."""
+    text = text_of(event["content"], event["metadata"])
+    if not text:
+        return ""
+    occurred_at: str | None = event.get("occurred_at")
+    day = "" if occurred_at is None else f"[{occurred_at.partition('T')[0]}] "
+    return f"{day}{event['author']}: {text}"
+
+
+def moment_of(event: Mapping[str, Any]) -> str:
+    """Return when an event occurred, or else when it was committed."""
+    moment: str = event.get("occurred_at") or event["at"]
+    return moment
+
+
 def _strings(value: object) -> Iterator[str]:
     """Yield the strings of a value. This needs no recursion, because values can be nested deeply."""
     rest: list[object] = [value]
@@ -151,27 +170,41 @@ def _strings(value: object) -> Iterator[str]:
 ASKS: Final = "index_events"
 
 
-class Begun(NamedTuple):
-    """A session that asks for its events to be indexed. A fork shares the events up to sequence `after` with its
-    origin, under which they are found."""
+class AskingSession(NamedTuple):
+    """A session that asks for its events to be indexed, as it was at a `revision`. A fork shares the events up to
+    sequence `after` with its origin, under which they are found."""
 
     tenant: str
     session_id: str
     since: int
+    revision: int
+    scope: list[str]
     after: int
 
 
-def can_be_followed(session_id: str) -> bool:
-    """Return whether the session can be followed: no namespace can name one with a colon in its id."""
-    return ":" not in session_id
-
-
-def asks(session: Mapping[str, Any]) -> bool:
+def asking(tenant: str, session: Mapping[str, Any]) -> AskingSession | None:
+    """Return a session in its wire format if it asks for its events to be indexed."""
     metadata: object = session.get("metadata")
-    return isinstance(metadata, Mapping) and cast("Mapping[str, Any]", metadata).get(ASKS) is True
+    if not isinstance(metadata, Mapping) or cast("Mapping[str, Any]", metadata).get(ASKS) is not True:
+        return None
+    try:
+        scope = scope_words(session["user_id"], session["app_name"], session["project_id"])
+        since, revision = microseconds(session["created_at"]), session["revision"]
+        return AskingSession(tenant, session["session_id"], since, revision, scope, _shared_through(session))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRequest(f"value: no session as it travels ({type(error).__name__})", field="value") from error
 
 
-def shared_through(session: Mapping[str, Any]) -> int:
+def may_ask(update: Change) -> bool:
+    """Return whether an update may be one after which a session's events are indexed, or not any more, or move."""
+    if update.value_omitted:
+        return True
+    changed = object_of(update)
+    metadata: object = changed.get("metadata")
+    return "project_id" in changed or (isinstance(metadata, Mapping) and ASKS in metadata)
+
+
+def _shared_through(session: Mapping[str, Any]) -> int:
     origin: object = session.get("forked_from")
     if not isinstance(origin, Mapping):
         return 0
@@ -179,23 +212,21 @@ def shared_through(session: Mapping[str, Any]) -> int:
     return sequence if isinstance(sequence, int) else 0
 
 
-def follow(sessions: Sequence[Begun], heads: Heads, now: int) -> Decision:
-    """Follow the sessions that are not followed yet. A change of a session that was deleted since is ignored."""
+def follow(sessions: Sequence[AskingSession], heads: Heads, now: int) -> Decision:
+    """Follow sessions as they are now, unless something later is known of them."""
     del now
-    return [
-        Append(FOLLOWED, begun.session_id, Followed(indexes=True, since=begun.since))
-        for begun in sessions
-        if is_new_life(value_of(heads(FOLLOWED, begun.session_id)), begun.since)
-    ]
+    appends = list[Append[Followed, Followed]]()
+    for one in sessions:
+        followed = value_of(heads(FOLLOWED, one.session_id))
+        if followed is None or followed.revision < one.revision:
+            now_followed = Followed(True, since=one.since, revision=one.revision, scope=one.scope)
+            appends.append(Append(FOLLOWED, one.session_id, now_followed))
+    return appends
 
 
-def is_new_life(followed: Followed | None, since: int) -> bool:
-    return followed is None or followed.since < since
-
-
-def let_go(heads: Heads, session_id: str, at: int) -> Decision:
-    """Stop following a session that ended, unless another one with the same id began later."""
+def let_go(heads: Heads, session_id: str, revision: int) -> Decision:
+    """Stop following a session that ended, or does not ask any more, unless something later is known of it."""
     followed = value_of(heads(FOLLOWED, session_id))
-    if followed is None or followed.gone or followed.since > at:
+    if followed is None or followed.gone or followed.revision > revision:
         return []
-    return [Append(FOLLOWED, session_id, Followed(indexes=False, gone=True, since=followed.since))]
+    return [Append(FOLLOWED, session_id, Followed(False, gone=True, since=followed.since, revision=revision))]

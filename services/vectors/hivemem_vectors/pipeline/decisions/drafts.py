@@ -12,7 +12,7 @@ from hivemem_runtime.batches import batches
 from hivemem_vectors.embedders.ports import Embeddings
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion
 from hivemem_vectors.pipeline.decisions.points import points_of
-from hivemem_vectors.pipeline.entities import Item, Mirror, packed, unpacked
+from hivemem_vectors.pipeline.entities import SYNCED, Item, Mirror, packed, unpacked
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Point
 
 CHUNK_TOKENS: Final = 200
@@ -155,6 +155,18 @@ def reuse(draft: Draft, model: str, dimension: int) -> None:
 def lacks_embeddings(draft: Draft, model: str) -> bool:
     """Return whether a draft that is made of its mirror needs the embedder."""
     return bool(draft.texts) and (draft.mirror.embeddings is None or draft.mirror.model != model)
+
+
+def is_unlike(draft: Draft) -> bool:
+    """Return whether the index does not have the item with this text and these fields."""
+    item, before, mirror = draft.item, draft.before, draft.mirror
+    if item is None or item.gone or item.state != SYNCED or before is None:
+        return True
+    return (before.version, before.fields, before.texts) != (mirror.version, mirror.fields, mirror.texts)
+
+
+def move(draft: Draft, scope: list[str]) -> None:
+    draft.mirror = replace(draft.mirror, fields={**draft.mirror.fields, "scope": scope})
 
 
 def take(draft: Draft, rows: Embeddings) -> None:

@@ -43,6 +43,14 @@ ERASURES: Final = 16
 """The most erasures that are remembered of one item; far fewer arrive out of order."""
 
 
+class Noted(NamedTuple):
+    """The names of points that are useless now, and the events that were not noted because their session has moved,
+    with the scope that it has now."""
+
+    useless: list[str]
+    moved: dict[str, list[str]]
+
+
 class Deletion(NamedTuple):
     """A deletion. Unless there is a `failure`, the points of its version and of all older ones are removed. `indexed`
     is the version that was in the index before."""
@@ -76,16 +84,19 @@ def _is_uncounted(item: Item, erasure: int) -> bool:
 
 
 def note_drafts(heads: Heads, drafts: Sequence[Draft], now: int, *, anew: bool) -> Decided:
-    """Note how far each draft came. The answer is the names of points that are useless after that.
+    """Note how far each draft came. The answer is `Noted`.
 
     `anew` also replaces the mirror of a version that was in the index before."""
-    appends, useless = list[AnyAppend](), list[str]()
+    appends, useless, moved = list[AnyAppend](), list[str](), dict[str, list[str]]()
     for draft in drafts:
         item = value_of(heads(ITEM, draft.place)) or UNKNOWN
         if is_event(draft.place):
-            followed = value_of(heads(FOLLOWED, session_of(draft.place)))
-            if not is_followed(followed, draft.mirror.fields["updated_at"]):
+            fields, followed = draft.mirror.fields, value_of(heads(FOLLOWED, session_of(draft.place)))
+            if followed is None or not is_followed(followed, fields.get("committed_at", fields["updated_at"])):
                 useless += _names(draft.place, draft.mirror)
+                continue
+            if followed.scope != fields.get("scope", []):
+                moved[draft.place] = followed.scope
                 continue
             if item.gone:
                 item = UNKNOWN
@@ -97,7 +108,7 @@ def note_drafts(heads: Heads, drafts: Sequence[Draft], now: int, *, anew: bool) 
         else:
             appends += _synced(item, draft, anew=anew)
             useless += _left_behind(item, draft)
-    return Decided(appends, useless)
+    return Decided(appends, Noted(useless, moved))
 
 
 def _is_open(item: Item, version: int) -> bool:

@@ -27,14 +27,18 @@ FIELDS: Final[Mapping[str, FieldKind]] = {
     "place": "keyword",
     "metadata": "keyword",
     "memory_type": "keyword",
+    "kind": "keyword",
+    "session": "keyword",
+    "scope": "keyword",
     "turn": "keyword",
     "scheme": "integer",
     "created_by": "keyword",
     "updated_at": "integer",
     "expires_at": "integer",
 }
-"""The values with an index in the store."""
+"""The values with an index in the store. `kind`, `session`, `scope` and `turn` are those of events."""
 
+EVENT: Final = "event"
 ALONE: Final = 0
 """The scheme of an event to which its neighbours have lent nothing yet (see `decisions.dialogue`)."""
 
@@ -50,6 +54,7 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN: Final = "\x00"
+_MIRRORED_ONLY: Final = ("metadata", "committed_at")
 
 
 class PointName(NamedTuple):
@@ -93,6 +98,12 @@ def metadata_word(name: str, value: str | int) -> str:
     return f"{name}={orjson.dumps(value).decode()}"
 
 
+def scope_words(user_id: str | None, app_name: str | None, project_id: str | None) -> list[str]:
+    """Return a word for each scope that is given."""
+    scopes = (("user", user_id), ("app", app_name), ("project", project_id))
+    return [f"{kind}={id}" for kind, id in scopes if id is not None]
+
+
 def turn_of(session_id: str, sequence: int) -> str:
     """Return the value by which an event is found from its neighbours."""
     return f"{session_id}{_BETWEEN}{sequence}"
@@ -106,11 +117,14 @@ def traits_of(text: str) -> list[str]:
 
 def values_of(place: str, version: int, fields: Mapping[str, Any], start: int, length: int) -> dict[str, Value]:
     """Return the values of a point from the `fields` of a mirror: `memory_type`, `created_by`, `updated_at`,
-    `importance`, `valid_from`, `valid_to`, `expires_at` and `metadata`. Times are microseconds since 1970; missing
-    values are left out."""
-    kept: dict[str, Value] = {name: value for name, value in fields.items() if name != "metadata" and value is not None}
+    `importance`, `valid_from`, `valid_to`, `expires_at`, `metadata`, and `scope` and `committed_at` of an event. Times
+    are microseconds since 1970; missing values are left out."""
+    kept: dict[str, Value] = {
+        name: value for name, value in fields.items() if name not in _MIRRORED_ONLY and value is not None
+    }
     if is_event(place):
-        kept["turn"] = turn_of(session_of(place), version)
+        session_id = session_of(place)
+        kept |= {"kind": EVENT, "session": session_id, "turn": turn_of(session_id, version)}
     return {
         **kept,
         "below": prefixes_of(place),

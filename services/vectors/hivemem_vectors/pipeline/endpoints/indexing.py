@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_runtime.batches import grouped, slices
 from hivemem_runtime.circuit_breaker import CircuitBreaker, Health
 from hivemem_runtime.ledger.port import Ledger
@@ -22,6 +22,7 @@ from hivemem_vectors.pipeline.decisions.drafts import (
     drafts_of,
     finish,
     groups,
+    is_unlike,
     lacks_embeddings,
     mirrored,
     parts,
@@ -39,6 +40,7 @@ GROUPS_AT_ONCE: Final = 4
 """The most groups of one call: while one is stored, the next one is embedded."""
 
 STORED_AT_ONCE: Final = 4
+RETRY_AFTER_MS: Final = 1_000
 
 
 class Indexer:
@@ -106,6 +108,19 @@ class Indexer:
         if failure is not None:
             # The others need not wait for it.
             raise failure
+
+    async def renew(self, versions: Sequence[ItemVersion]) -> None:
+        """Index versions that are not in the index, or there with another text or other fields. Unchanged texts are not
+        embedded again. Raises `Unavailable` if one of them stays as it was for now."""
+        items = await self._ledger.values(ITEM, [(one.tenant, one.place) for one in versions])
+        async for drafts in self._drafted(versions, items):
+            unlike = [draft for draft in drafts if is_unlike(draft)]
+            if unlike:
+                await self._settle(unlike, anew=True)
+            for draft in unlike:
+                was_there = draft.item is not None and not draft.item.gone and draft.item.state == SYNCED
+                if was_there and draft.failure is not None and not draft.failure.refused:
+                    raise Unavailable(f"an item stays as it was: {draft.failure.reason}", retry_after_ms=RETRY_AFTER_MS)
 
     async def again(self, tenant: str, places: Sequence[str]) -> None:
         """Index items again, whatever the ledger says of them: memories as they are now, read by request, and events
@@ -203,18 +218,20 @@ class Indexer:
         return count
 
     async def _settle(self, drafts: list[Draft], *, anew: bool) -> None:
-        """Take drafts through all stages, and note the result of each."""
+        """Take drafts through all stages, and note the result of each; once more if their session has moved."""
         await self._embedding.embed(drafts)
         async with self._storing:
             await self._clean([draft for draft in drafts if is_unclean(draft.item)])
-            sound = [draft for draft in drafts if draft.failure is None]
-            characters = sum([len(text) for draft in sound for text in draft.texts])
-            await offloaded(characters, partial(finish, sound, self._model))
-            await self._points.put(sound)
-            useless = await self._ledger.note(drafts, anew=anew)
-            for tenant, names in useless.items():
-                await self._points.discard(tenant, names)
-            await self._join([draft for draft in sound if draft.failure is None and is_event(draft.place)])
+            noted = drafts
+            while drafts:
+                sound = [draft for draft in drafts if draft.failure is None]
+                characters = sum([len(text) for draft in sound for text in draft.texts])
+                await offloaded(characters, partial(finish, sound, self._model))
+                await self._points.put(sound)
+                useless, drafts = await self._ledger.note(drafts, anew=anew)
+                for tenant, names in useless.items():
+                    await self._points.discard(tenant, names)
+            await self._join([draft for draft in noted if draft.failure is None and is_event(draft.place)])
 
     async def _join(self, events: Sequence[Draft]) -> None:
         """Have events and their neighbours lend one another words. If that fails, a sweep does it."""

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -14,8 +14,8 @@ from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.entity import AnyEntity, Entity, HeadT
 from hivemem_runtime.ledger.port import Decide, Ledger, system_write
 from hivemem_vectors.embedders.ports import Embedder
-from hivemem_vectors.pipeline.decisions.drafts import ITEMS_PER_GROUP, Draft, Failure, reuse, take
-from hivemem_vectors.pipeline.decisions.item_states import Deletion, note_deletions, note_drafts
+from hivemem_vectors.pipeline.decisions.drafts import ITEMS_PER_GROUP, Draft, Failure, move, reuse, take
+from hivemem_vectors.pipeline.decisions.item_states import Deletion, Noted, note_deletions, note_drafts
 from hivemem_vectors.pipeline.entities import FOLLOWED, ITEM, is_event, session_of
 from hivemem_vectors.stores.ports import ALTERNATIVES_PER_CONDITION, Between, Filter, OneOf, VectorStore
 
@@ -153,27 +153,37 @@ class ItemLedger:
                 found.update({(tenant, place): value for place, value in values.items()})
         return found
 
-    async def note(self, drafts: Sequence[Draft], *, anew: bool) -> dict[str, list[str]]:
-        """Note how far each draft came; returns the names of useless points by tenant."""
+    async def note(self, drafts: Sequence[Draft], *, anew: bool) -> tuple[dict[str, list[str]], list[Draft]]:
+        """Note how far each draft came. Returns the names of useless points by tenant, and the drafts that were not
+        noted because their session has moved; they have its new scope now."""
         assert len(drafts) <= ITEMS_PER_GROUP
         by_tenant = grouped([(draft.tenant, draft) for draft in drafts])
 
-        async def note(tenant: str, some: Sequence[Draft]) -> list[str]:
+        async def note(tenant: str, some: Sequence[Draft]) -> Noted:
             places = [draft.place for draft in some]
-            return await self._commit(tenant, places, lambda heads, now: note_drafts(heads, some, now, anew=anew))
+            noted: Noted = await self._commit(
+                tenant, places, lambda heads, now: note_drafts(heads, some, now, anew=anew)
+            )
+            for draft in some:
+                if draft.place in noted.moved:
+                    move(draft, noted.moved[draft.place])
+            return noted
 
-        useless = await asyncio.gather(*(note(tenant, some) for tenant, some in by_tenant.items()))
-        return {tenant: names for tenant, names in zip(by_tenant, useless, strict=True) if names}
+        results = await asyncio.gather(*(note(tenant, some) for tenant, some in by_tenant.items()))
+        noted = dict(zip(by_tenant, results, strict=True))
+        useless = {tenant: one.useless for tenant, one in noted.items() if one.useless}
+        return useless, [draft for draft in drafts if draft.place in noted[draft.tenant].moved]
 
     async def remove(self, tenant: str, deletions: Sequence[Deletion]) -> list[str]:
         """Note deletions; returns the names of further useless points."""
         assert len(deletions) <= ITEMS_PER_GROUP
         places = [one.place for one in deletions]
-        return await self._commit(tenant, places, lambda heads, now: note_deletions(heads, deletions, now))
+        useless: list[str] = await self._commit(
+            tenant, places, lambda heads, now: note_deletions(heads, deletions, now)
+        )
+        return useless
 
-    async def _commit(self, tenant: str, places: Sequence[str], decide: Decide) -> list[str]:
+    async def _commit(self, tenant: str, places: Sequence[str], decide: Decide) -> Any:
         reads: list[tuple[AnyEntity, str]] = [(ITEM, place) for place in places]
         reads += [(FOLLOWED, id) for id in {session_of(place) for place in places if is_event(place)}]
-        outcome = await self._ledger.commit(system_write(tenant, ITEM, places[0], decide, reads))
-        useless: list[str] = outcome.answer
-        return useless
+        return (await self._ledger.commit(system_write(tenant, ITEM, places[0], decide, reads))).answer

@@ -210,8 +210,7 @@ def _subjects(tenant: str, prefix: str | None) -> list[tuple[str, str]]:
     start = f"hive.chg.{encode_token(tenant)}"
     tokens = () if prefix is None else namespace_tokens(prefix)
     subjects = [(MEMORIES, ".".join([start, "memory", *tokens, ">"]))]
-    if not tokens or tokens == ("session",):
-        subjects.append((SESSIONS, f"{start}.event.*"))
-    elif tokens[0] == "session" and len(tokens) == 2:
-        subjects.append((SESSIONS, f"{start}.event.{tokens[1]}"))
+    if tokens[:1] in ((), ("session",)) and len(tokens) <= 2:
+        session = "*" if len(tokens) < 2 else tokens[1]
+        subjects += [(SESSIONS, f"{start}.{entity}.{session}") for entity in ("session", "event")]
     return subjects
