@@ -22,7 +22,13 @@ _ESCAPED_MARKUP: Final = re.compile(r"\\(?=\[)")
 _TOLD_ONCE: Final = {"help", "json"}
 """Options of every command, which the page describes once."""
 _COMPLETION: Final = {"install_completion", "show_completion"}
-_WORDS: Final[dict[type, str]] = {str: "text", int: "number", float: "number", Path: "path"}
+_WORDS: Final[dict[Any, str]] = {
+    str: "text",
+    int: "number",
+    float: "number",
+    Path: "path",
+    list[str]: "text, may be repeated",
+}
 
 
 def main(arguments: list[str]) -> int:

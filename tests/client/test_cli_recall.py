@@ -3,6 +3,7 @@
 import pytest
 
 import hivemem
+from hivemem_contracts.vectors.models import Context, Turn
 from hivemem_contracts.vectors.replies import StatusPage, SweepPage
 from hivemem_testing.contract import Server
 
@@ -71,6 +72,28 @@ async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: F
         "min_version": 3,
         "wait_ms": 100,
     }
+
+
+async def test_a_dialogue_is_shown_with_its_neighbours(shared_server: Server, fleet: Fleet) -> None:
+    def turn(key: str, sequence: int) -> Turn:
+        return Turn(key=key, sequence=sequence, author="Ann", occurred_at=MOMENT, text=f"Ann: {key}")
+
+    near = Context(before=[turn("e1", 1)], after=[turn("e3", 3)])
+    event = FOUND.model_copy(update={"kind": "event", "namespace": "session:s1", "key": "e2", "context": near})
+    fleet.answers["vectors.recall"] = lambda _: hivemem.RecallAnswer(items=[event])
+
+    result = await invoke(
+        shared_server.url,
+        *("recall", "seat", "--user", "u", "--app", "a", "--project", "p", "--session", "s1", "--session", "s2"),
+        *("--kind", "event", "--context", "1"),
+    )
+
+    asked = {"user_id": "u", "app_name": "a", "project_id": "p", "session_ids": ["s1", "s2"]}
+    assert fleet.asked[0].body == {"query": "seat", "limit": 10, "kinds": ["event"], "context": 1, **asked}
+    _, _, before, found, after = words_of(result.stdout)
+    assert before == ["session:s1", "e1", "Ann:", "e1"]
+    assert found == ["0.610", "session:s1", "e2", "window"]
+    assert after == ["session:s1", "e3", "Ann:", "e3"]
 
 
 @pytest.mark.parametrize("json", [(), ("--json",)])

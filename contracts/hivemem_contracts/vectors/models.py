@@ -14,6 +14,7 @@ Embedding = Annotated[list[float], Field(min_length=1, max_length=EMBEDDING_DIME
 """An embedding: finite numbers, one for each dimension of the collection."""
 
 Collection = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,47}$")]
+ItemKind = Literal["memory", "event"]
 IndexState = Literal["pending", "synced", "failed", "stale"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Matched = Annotated[dict[Id, str | int | bool], Field(max_length=RECALL_FILTERS)]
@@ -68,10 +69,27 @@ class Scores(ReplyBody):
     )
 
 
+class Turn(ReplyBody):
+    """An event near a result, in the same session."""
+
+    key: str = Field(description="The event's id.")
+    sequence: int
+    author: str | None
+    occurred_at: Time = Field(description="When it occurred, or else when it was committed.")
+    text: str = Field(description="Like the text of an event that is found, at most 2,000 characters; may be empty.")
+
+
+class Context(ReplyBody):
+    """The neighbours of an event, in the order of their sequences."""
+
+    before: list[Turn]
+    after: list[Turn]
+
+
 class Recalled(ReplyBody):
     """A result: a memory, or an event of a session with indexed events."""
 
-    kind: Literal["memory", "event"] = "memory"
+    kind: ItemKind = "memory"
     namespace: str = Field(description="For an event: `session:` and its session id.")
     key: str = Field(description="For an event: its id.")
     version: int = Field(
@@ -84,6 +102,10 @@ class Recalled(ReplyBody):
     text: str | None = Field(
         default=None, description="The chunk of its text that matched; null if the text has changed since."
     )
+    session_id: str | None = Field(default=None, description="Of an event.")
+    author: str | None = Field(default=None, description="Of an event.")
+    occurred_at: Time | None = Field(default=None, description="Of an event: when it occurred, or was committed.")
+    context: Context | None = Field(default=None, description="Of an event, if it was asked for and could be read.")
     score: float
     scores: Scores
     matched: dict[str, float] | None = Field(
@@ -92,14 +114,15 @@ class Recalled(ReplyBody):
     )
 
 
-DegradedReason = Literal["embedder", "index", "behind", "memory", "words", "reranker"]
+DegradedReason = Literal["embedder", "index", "behind", "memory", "sessions", "words", "reranker"]
 
 
 class Degraded(ReplyBody):
     """The reasons why an answer is incomplete: the `embedder` is down, so it was found by words only; the `index` is
     down, so the mirror was searched; the index is `behind` the writes; the `memory` service does not answer, so items
-    are as they were indexed; texts that an earlier release indexed do not have the `words` of this one yet; the
-    `reranker` is down, so items are in the order of the search."""
+    are as they were indexed; the `sessions` service does not answer, so events come without their context; texts that
+    an earlier release indexed do not have the `words` of this one yet; the `reranker` is down, so items are in the
+    order of the search."""
 
     reasons: list[DegradedReason]
     detail: str

@@ -9,7 +9,9 @@ from hivemem_contracts.identifiers import Id, Namespace, NamespacePrefix
 from hivemem_contracts.limits import (
     LIST_DEFAULT,
     QUERY_CHARACTERS,
+    RECALL_CONTEXT,
     RECALL_MAXIMUM,
+    RECALL_SESSIONS,
     RECALL_WAIT_DEFAULT_MS,
     RECALL_WAIT_MAXIMUM_MS,
     VECTOR_METADATA_BYTES,
@@ -17,7 +19,7 @@ from hivemem_contracts.limits import (
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.model import RequestBody
 from hivemem_contracts.sizes import MaxBytes
-from hivemem_contracts.vectors.models import Collection, Embedding, IndexState, Matched, RecallFilter, Weights
+from hivemem_contracts.vectors.models import Collection, Embedding, IndexState, ItemKind, Matched, RecallFilter, Weights
 
 TopK = Annotated[int, Field(ge=1, le=RECALL_MAXIMUM)]
 
@@ -47,13 +49,26 @@ class Recall(RequestBody):
     query: Annotated[str, StringConstraints(min_length=1, max_length=QUERY_CHARACTERS, pattern=r"\S")]
     namespace_prefix: NamespacePrefix | None = None
     memory_type: MemoryType | None = None
+    kinds: Annotated[list[ItemKind], Field(min_length=1, max_length=2)] | None = Field(
+        default=None, description="Only items of these kinds."
+    )
+    user_id: Id | None = Field(default=None, description="Only events of this user's sessions.")
+    app_name: Id | None = Field(default=None, description="Only events of this app's sessions.")
+    project_id: Id | None = Field(default=None, description="Only events of this project's sessions.")
+    session_ids: Annotated[list[Id], Field(min_length=1, max_length=RECALL_SESSIONS)] | None = Field(
+        default=None, description="Only events of these sessions."
+    )
+    context: Annotated[int, Field(ge=0, le=RECALL_CONTEXT)] = Field(
+        default=0, description="Add at most this many events of its session before and after each event."
+    )
     filter: RecallFilter | None = None
     limit: TopK = 10
     weights: Weights | None = None
     rerank: bool = Field(default=False, description="Let the hive's reranker order the best items.")
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
-        description="Limit the values to about this many tokens; an item over the limit is skipped.",
+        description="Limit the values, and the texts of `context`, to about this many tokens; "
+        "an item over the limit is skipped.",
     )
     min_version: Version | None = Field(
         default=None,

@@ -338,7 +338,7 @@ def build(settings: VectorsSettings) -> Worker:
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
     recalling = recall.RecallEndpoint(
-        ledger, store, questions, memories, waiters, collection=collection, reranker=reranker
+        ledger, store, questions, memories, sessions, waiters, collection=collection, reranker=reranker
     )
     recall.bind(service, recalling)
     own.bind(service, store, sync)

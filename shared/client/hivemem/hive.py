@@ -1,7 +1,7 @@
 """The client of a fleet, for one agent."""
 
 import dataclasses
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
@@ -40,7 +40,7 @@ from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import inbox_prefix, request_subject
-from hivemem_contracts.vectors.models import RecallFilter, Weights
+from hivemem_contracts.vectors.models import ItemKind, RecallFilter, Weights
 from hivemem_contracts.vectors.operations import RECALL
 from hivemem_contracts.vectors.replies import RecallAnswer
 
@@ -163,8 +163,17 @@ class Hive(Services):
         min_version: int | None = None,
         wait_ms: int | None = None,
         explain: bool = False,
+        user_id: str | None = None,
+        app_name: str | None = None,
+        project_id: str | None = None,
+        session_ids: Sequence[str] | None = None,
+        kinds: Sequence[ItemKind] | None = None,
+        context: int = 0,
     ) -> RecallAnswer:
-        """Find memories by meaning and by words: the best `items` first, each with its scores.
+        """Find memories and events by meaning and by words: the best `items` first, each with its scores.
+
+        `user_id`, `app_name`, `project_id` and `session_ids` find events of those sessions alone. `context` adds at
+        most this many events before and after each event.
 
         With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
@@ -183,6 +192,12 @@ class Hive(Services):
             "min_version": min_version,
             "wait_ms": wait_ms,
             "explain": explain or None,
+            "user_id": user_id,
+            "app_name": app_name,
+            "project_id": project_id,
+            "session_ids": None if session_ids is None else list(session_ids),
+            "kinds": None if kinds is None else list(kinds),
+            "context": context or None,
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 

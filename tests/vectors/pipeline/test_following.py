@@ -1,5 +1,7 @@
 """What the ledger knows of followed sessions decides, whichever worker comes first."""
 
+from typing import Any
+
 import pytest
 
 from hivemem_runtime.ledger.port import Append, Write
@@ -16,7 +18,7 @@ async def test_an_event_under_way_moves_with_its_session(bench: Bench) -> None:
     await bench.ledger.commit(
         Write(TENANT, "test", FOLLOWED, "s1", lambda heads, now: [Append(FOLLOWED, "s1", followed)])
     )
-    event = {"event_id": "e1", "sequence": 1, "author": "bot", "content": "text", "metadata": {}}
+    event: dict[str, Any] = {"event_id": "e1", "sequence": 1, "author": "bot", "content": "text", "metadata": {}}
     told = version_of_event(TENANT, "s1", ["project=p"], {**event, "at": "2026-01-01T00:00:00Z"})
     await bench.index(told)
     [point] = (await bench.points()).values()

@@ -18,7 +18,7 @@ from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.stores import parametrize_stores
 from hivemem_vectors.pipeline.decisions.points import FIELDS
-from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
 from hivemem_vectors.stores.edge.store import EdgeVectors
 from hivemem_vectors.stores.ports import Schema, VectorStore
@@ -53,11 +53,21 @@ async def client(bus: Server, memory_worker: Worker) -> AsyncIterator[Client]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def memories(client: Client) -> AsyncIterator[MemoryService]:
+async def asking(client: Client) -> AsyncIterator[Asking]:
     asking = Asking()
     await asking.start(client)
-    yield MemoryService(asking)
+    yield asking
     await asking.stop()
+
+
+@pytest.fixture(scope="session")
+def memories(asking: Asking) -> MemoryService:
+    return MemoryService(asking)
+
+
+@pytest.fixture(scope="session")
+def sessions(asking: Asking) -> SessionService:
+    return SessionService(asking)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -106,9 +116,14 @@ async def behind(ledger: SqliteLedger, memories: MemoryService, client: Client) 
 
 @pytest.fixture
 def desk(
-    ledger: SqliteLedger, store: VectorStore, memories: MemoryService, collection: str, behind: IndexWaiters
+    ledger: SqliteLedger,
+    store: VectorStore,
+    memories: MemoryService,
+    sessions: SessionService,
+    collection: str,
+    behind: IndexWaiters,
 ) -> Desk:
-    return Desk(ledger, store, memories, collection, behind)
+    return Desk(ledger, store, memories, collection, behind, sessions=sessions)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.subjects import Sender
 from hivemem_contracts.vectors.operations import RECALL, VECTORS
 from hivemem_contracts.vectors.replies import RecallAnswer
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Write
 from hivemem_runtime.service import Call, Service
@@ -18,7 +19,7 @@ from hivemem_testing.serving import answer_of
 from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
 from hivemem_vectors.pipeline.decisions.points import points_of
-from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.pipeline.entities import ITEM, MIRROR, PENDING, STALE, SYNCED, Item, Mirror, packed
 from hivemem_vectors.recall.endpoints.recall import RecallEndpoint, bind
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
@@ -53,6 +54,8 @@ class Desk:
     behind: IndexWaiters
     embedder: Embedder = field(default_factory=MeaningEmbedder)
     reranker: Reranker | None = None
+    sessions: SessionService = field(default_factory=lambda: SessionService(Asking()))
+    """Nobody answers it by default."""
 
     def service(self) -> Service:
         store = guarded(self.store, self.ledger, model=self.embedder.model, dimension=self.embedder.dimension)
@@ -61,6 +64,7 @@ class Desk:
             store,
             self.embedder,
             self.memories,
+            self.sessions,
             self.behind,
             collection=self.collection,
             reranker=self.reranker,

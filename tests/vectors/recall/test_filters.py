@@ -21,16 +21,17 @@ async def found(shelf: Shelf, **asked: Any) -> set[str]:
     """Return the keys that the index finds, after checking them against the mirror."""
     keys = set(await shelf.recall("note", limit=50, **asked))
     wanted = Question.of("", Recall(query="note", **asked), 0)
-    assert all(wanted.holds(fields) == (key in keys) for key, fields in (await fields_of(shelf)).items())
+    fields = await fields_of(shelf)
+    assert all(wanted.holds(place, kept) == (named(place)[1] in keys) for place, kept in fields.items())
     return keys
 
 
 async def fields_of(shelf: Shelf) -> dict[str, dict[str, Any]]:
-    """Return the mirrored fields of each item."""
+    """Return the mirrored fields of each item by its place."""
     ledger = shelf.desk.ledger
     page = await ledger.find(ITEM, shelf.tenant, "all", equals={}, limit=1_000)
     mirrors = await ledger.heads(MIRROR, shelf.tenant, [head.id for head in page.items])
-    return {named(id)[1]: head.value.fields for id, head in mirrors.items() if head.value is not None}
+    return {id: head.value.fields for id, head in mirrors.items() if head.value is not None}
 
 
 async def test_by_type(shelf: Shelf) -> None:

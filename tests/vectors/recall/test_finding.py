@@ -28,6 +28,10 @@ async def test_a_memory_is_found_by_its_meaning_and_by_its_words(shelf: Shelf) -
         "score": 0,
         "scores": {},
         "matched": None,
+        "session_id": None,
+        "author": None,
+        "occurred_at": None,
+        "context": None,
     }
     assert answer["cut"] is None
     assert answer["degraded"] is None

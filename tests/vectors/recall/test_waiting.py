@@ -361,3 +361,15 @@ async def test_events_are_waited_for_below_their_session(shelf: Shelf, fleet: Fl
             answer = await shelf.answer("note", wait_ms=LONG_MS, **asked)
             assert answer["degraded"] is None
             assert len(answer["items"]) == number
+
+
+async def test_the_earlier_events_of_a_session_are_waited_for(shelf: Shelf, fleet: Fleet) -> None:
+    bot = SessionAgent(fleet.client, fleet.sessions, shelf.tenant)
+    await bot.ask("create", {"session_id": "s1", "app_name": "app", "user_id": "alice"})
+    for number in range(3):
+        event = {"event_id": f"e{number}", "type": "said", "content": f"note {number}"}
+        await bot.ask("append", {"session_id": "s1", "event": event})
+    await bot.ask("update", {"session_id": "s1", "metadata": {"index_events": True}})
+    await bot.announced()
+    answer = await shelf.answer("note", namespace_prefix="session:s1", wait_ms=LONG_MS)
+    assert (answer["degraded"], len(answer["items"])) == (None, 3)

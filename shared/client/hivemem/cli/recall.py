@@ -8,8 +8,9 @@ import typer
 from hivemem.cli.fields import JSON_HELP, read_json
 from hivemem.cli.rendering import print_json, print_rows, text_of
 from hivemem.cli.settings import Json, Settings, run
-from hivemem_contracts.limits import RECALL_MAXIMUM, RECALL_WAIT_MAXIMUM_MS
+from hivemem_contracts.limits import RECALL_CONTEXT, RECALL_MAXIMUM, RECALL_WAIT_MAXIMUM_MS
 from hivemem_contracts.memory.models import MemoryType
+from hivemem_contracts.vectors.models import ItemKind
 from hivemem_contracts.vectors.operations import RECALL
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ def recall(
     prefix: Annotated[
         str | None, typer.Option(help="A namespace, or the first segments of namespaces; all if left out.")
     ] = None,
+    user: Annotated[str | None, typer.Option(help="Only events of this user's sessions.")] = None,
+    app_name: Annotated[str | None, typer.Option("--app", help="Only events of this app's sessions.")] = None,
+    project: Annotated[str | None, typer.Option(help="Only events of this project's sessions.")] = None,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only events of this session, or of several if repeated.")
+    ] = None,
+    kind: Annotated[ItemKind | None, typer.Option(help="Only items of this kind.")] = None,
+    context: Annotated[
+        int, typer.Option(min=0, max=RECALL_CONTEXT, help="Show this many events before and after each event.")
+    ] = 0,
     limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="Maximum number of items.")] = 10,
     memory_type: Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")] = None,
     filter: Annotated[
@@ -56,7 +67,7 @@ def recall(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Find memories by meaning and by words, the best first.
+    """Find memories and events by meaning and by words, the best first.
 
     If the answer is incomplete, standard error says why.
     """
@@ -64,6 +75,12 @@ def recall(
     given = {
         "namespace_prefix": prefix,
         "memory_type": memory_type,
+        "user_id": user,
+        "app_name": app_name,
+        "project_id": project,
+        "session_ids": session or None,
+        "kinds": None if kind is None else [kind],
+        "context": context or None,
         "filter": None if filter is None else read_json(filter, "--filter"),
         "weights": None if weights is None else read_json(weights, "--weights"),
         "rerank": rerank or None,
@@ -86,18 +103,29 @@ def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
     if json:
         print_json(answer)
         return
-    print_rows([row(item, explain=explain) for item in answer.items])
+    print_rows([row for item in answer.items for row in rows(item, explain=explain)])
     if answer.cut is not None:
         why = "--max-tokens" if answer.cut == "tokens" else "the answer reached its size limit"
         sys.stdout.write(f"there is more: {why}\n")
 
 
-def row(item: "Recalled", *, explain: bool) -> dict[str, Any]:
-    """Return a line of the table: the score, its parts if requested, and the item."""
-    scores = item.scores.model_dump(exclude_none=True) if explain else {}
-    parts = {name: f"{value:.3f}" for name, value in scores.items()}
+def rows(item: "Recalled", *, explain: bool) -> list[dict[str, Any]]:
+    """Return the lines of an item: the score, its parts if requested, and the item, between its neighbours."""
+    parts = item.scores.model_dump(exclude_none=True) if explain else {}
+    scores = {name: f"{value:.3f}" for name, value in ({"score": item.score} | parts).items()}
     if item.matched is not None:
-        parts["matched"] = " ".join(f"{word}:{part:.2f}" for word, part in item.matched.items()) or "-"
-    text = " ".join((item.text or text_of(item.value)).split())
-    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
-    return {"score": f"{item.score:.3f}", **parts, "place": f"{item.namespace} {item.key}", "text": shown}
+        scores["matched"] = " ".join(f"{word}:{part:.2f}" for word, part in item.matched.items()) or "-"
+    found = _row(item, item.key, item.text or text_of(item.value), scores)
+    if item.context is None:
+        return [found]
+    before, after = (
+        [_row(item, turn.key, turn.text, dict.fromkeys(scores, "")) for turn in turns]
+        for turns in (item.context.before, item.context.after)
+    )
+    return [*before, found, *after]
+
+
+def _row(item: "Recalled", key: str, text: str, scores: dict[str, str]) -> dict[str, Any]:
+    line = " ".join(text.split())
+    shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
+    return {**scores, "place": f"{item.namespace} {key}", "text": shown}

@@ -121,12 +121,14 @@ class SessionService:
         answer = await _if_found(self._asking.ask(tenant, AGENT, session_operations.EVENTS, body))
         return answer["items"][0] if answer is not None and answer["items"] else None
 
-    async def events(self, tenant: str, session_id: str, after: int, most: int) -> AsyncGenerator[list[Body]]:
+    async def events(
+        self, tenant: str, session_id: str, after: int, most: int, *, agent: str = AGENT
+    ) -> AsyncGenerator[list[Body]]:
         """Yield pages of at most `most` events after a sequence. Raises `NotFound` if the session is gone."""
         cursor: str | None = None
         while most > 0:
             body = session_requests.ListEvents(session_id=session_id, after=after, limit=min(PAGE, most), cursor=cursor)
-            answer = await self._asking.ask(tenant, AGENT, session_operations.EVENTS, body)
+            answer = await self._asking.ask(tenant, agent, session_operations.EVENTS, body)
             yield answer["items"]
             cursor, most = answer["cursor"], most - len(answer["items"])
             if cursor is None:

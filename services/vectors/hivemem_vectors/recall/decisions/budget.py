@@ -1,5 +1,6 @@
 """The budget of an answer: items, tokens and bytes."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import orjson
@@ -13,9 +14,9 @@ _SLICE: Final = 8_192
 class Budget:
     """Takes the best items in order, as long as they fit.
 
-    The tokens of an item are counted in its value as JSON, or in its text if it has no value. They never exceed the
-    limit. An item that alone exceeds the whole limit is left out, because no budget of this size can hold it; the first
-    item over the rest ends the answer. The first item may have any number of bytes.
+    The tokens of an item are counted in its value as JSON, or in its text if it has no value, and in the texts of its
+    context. They never exceed the limit. An item that alone exceeds the whole limit is left out, because no budget of
+    this size can hold it; the first item over the rest ends the answer. The first item may have any number of bytes.
     """
 
     def __init__(self, limit: int, max_tokens: int | None = None, max_bytes: int = REPLY_BYTES) -> None:
@@ -52,11 +53,13 @@ class Budget:
 
     def _count(self, item: dict[str, Any], most: int) -> int:
         """Count the tokens of an item. Its value is replaced by its JSON, so that it is written once."""
+        context: Mapping[str, Sequence[Mapping[str, Any]]] = item.get("context") or {}
+        tokens = sum([tokens_up_to(turn["text"], most) for turns in context.values() for turn in turns])
         if item["value"] is None:
-            return tokens_up_to(item["text"] or "", most)
+            return tokens + tokens_up_to(item["text"] or "", most)
         data = orjson.dumps(item["value"])
         item["value"] = orjson.Fragment(data)
-        return tokens_up_to(data.decode(), most)
+        return tokens + tokens_up_to(data.decode(), most)
 
 
 def tokens_up_to(text: str, most: int) -> int:

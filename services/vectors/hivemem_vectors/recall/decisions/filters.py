@@ -5,16 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_contracts.vectors.models import RecallFilter
+from hivemem_contracts.memory.models import MemoryType
+from hivemem_contracts.vectors.models import ItemKind, RecallFilter
 from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.ledger.places import below
 from hivemem_vectors.pipeline.decisions.keywords import AskedWord, asked_words, words
-from hivemem_vectors.pipeline.decisions.points import metadata_word, metadata_words
-from hivemem_vectors.stores.ports import Between, Condition, Equal
+from hivemem_vectors.pipeline.decisions.points import EVENT, metadata_word, metadata_words, scope_words
+from hivemem_vectors.pipeline.entities import is_event, session_of
+from hivemem_vectors.stores.ports import Between, Condition, Equal, OneOf
 
+ALL_KINDS: Final[frozenset[ItemKind]] = frozenset(get_args(ItemKind))
 _FOR_TIME: Final = re.compile(r"\s*(?:when|how long|what (?:date|year|month|day|time))\b", re.IGNORECASE)
 
 _EXACT: Final = 2**53
@@ -38,6 +41,10 @@ class Question:
     """Words of `metadata_word`."""
     tenant: str = ""
     limit: int = 1
+    kinds: frozenset[ItemKind] = ALL_KINDS
+    sessions: frozenset[str] | None = None
+    scope: tuple[str, ...] = ()
+    """Words of `scope_words`."""
     text: str = ""
     asked: tuple[AskedWord, ...] = ()
     worths: Mapping[int, float] | None = None
@@ -58,6 +65,9 @@ class Question:
             tuple([metadata_word(name, value) for name, value in (filters.metadata or {}).items()]),
             tenant,
             body.limit,
+            ALL_KINDS if body.kinds is None else frozenset(body.kinds),
+            None if body.session_ids is None else frozenset(body.session_ids),
+            tuple(scope_words(body.user_id, body.app_name, body.project_id)),
             body.query,
             tuple(asked_words(body.query)),
         )
@@ -80,6 +90,13 @@ class Question:
         equals = (("below", self.prefix), ("memory_type", self.memory_type), ("created_by", self.created_by))
         found: list[Condition | None] = [Equal(field, value) for field, value in equals if value is not None]
         found += [Equal("metadata", word) for word in self.metadata]
+        found += [Equal("scope", word) for word in self.scope]
+        if self.sessions is not None:
+            found.append(OneOf("session", sorted(self.sessions)))
+        if "memory" not in self.kinds:
+            found.append(Equal("kind", EVENT))
+        if "event" not in self.kinds:
+            found.append(OneOf("memory_type", get_args(MemoryType)))
         found.append(_between("updated_at", above=self.updated_after, below=self.updated_before))
         if self.valid_at is not None:
             found.append(_between("valid_from", at_most=self.valid_at, or_missing=True))
@@ -90,14 +107,24 @@ class Question:
             found.append(_between("expires_at", above=self.now, or_missing=True))
         return [condition for condition in found if condition is not None]
 
-    def holds(self, fields: Mapping[str, Any]) -> bool:
-        """Return whether an item below the prefix passes, given the fields of its mirror."""
+    def holds(self, place: str, fields: Mapping[str, Any]) -> bool:
+        """Return whether an item below the prefix passes, given its place and the fields of its mirror."""
         return (
-            (self.memory_type is None or fields.get("memory_type") == self.memory_type)
+            self._holds_of_kind(place, fields)
+            and (self.memory_type is None or fields.get("memory_type") == self.memory_type)
             and (self.created_by is None or fields.get("created_by") == self.created_by)
             and self._holds_in_time(fields)
             and (self.min_importance is None or _at_least(fields.get("importance"), self.min_importance))
             and (not self.metadata or set(self.metadata).issubset(metadata_words(fields.get("metadata", {}))))
+        )
+
+    def _holds_of_kind(self, place: str, fields: Mapping[str, Any]) -> bool:
+        if not is_event(place):
+            return "memory" in self.kinds and self.sessions is None and not self.scope
+        return (
+            "event" in self.kinds
+            and (self.sessions is None or session_of(place) in self.sessions)
+            and set(self.scope).issubset(fields.get("scope", ()))
         )
 
     def _holds_in_time(self, fields: Mapping[str, Any]) -> bool:

@@ -52,7 +52,7 @@ class MirrorScan:
     def add(self, mirrors: Mapping[str, Mirror]) -> None:
         """Add mirrors by their places, if they pass the filters. This takes long, and belongs in a thread."""
         for place, mirror in mirrors.items():
-            if mirror.version is not None and self._question.holds(mirror.fields):
+            if mirror.version is not None and self._question.holds(place, mirror.fields):
                 self._add(place, mirror.version, mirror)
 
     def _add(self, place: str, version: int, mirror: Mirror) -> None:

@@ -13,7 +13,7 @@ from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.service import Call, Service
 from hivemem_vectors.embedders.ports import Embedder
-from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
@@ -44,6 +44,7 @@ class RecallEndpoint:
         store: GuardedStore,
         embedder: Embedder,
         memories: MemoryService,
+        sessions: SessionService,
         waiters: IndexWaiters,
         *,
         collection: str,
@@ -54,7 +55,7 @@ class RecallEndpoint:
         self._reranker = reranker
         self._waiters = waiters
         self._search = ItemSearch(store, collection, MirrorSearch(ledger, embedder.model))
-        self._hydration = Hydration(ledger, memories)
+        self._hydration = Hydration(ledger, memories, sessions)
 
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
         if body.rerank and self._reranker is None:
@@ -85,12 +86,10 @@ class RecallEndpoint:
             taken = budget if reranker is None else Candidates(question.limit)
             ranked = ranking(found.pieces, weights, question.now)
             explained = replace(question, worths=found.worths) if body.explain else question
-            failure = await self._hydration.fill(taken, call, ranked, explained)
+            unread = await self._hydration.fill(taken, call, ranked, explained, body.context)
             if not taken.missing or not found.more:
                 break
-        shortfalls += found.shortfalls
-        if failure is not None:
-            shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
+        shortfalls += [*found.shortfalls, *unread]
         if reranker is not None and isinstance(taken, Candidates):
             shortfalls += await rerank(reranker, body.query, taken, weights, budget)
         return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
