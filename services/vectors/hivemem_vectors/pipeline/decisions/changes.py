@@ -137,14 +137,10 @@ def text_of(value: object, metadata: Mapping[str, Any]) -> str:
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """Return the text of an event that is embedded and shown, with its author and the day on which it occurred, if it
-    says so: `[2023-05-08] Caroline: …`. An event without text has none."""
+    """Return the text of an event that is embedded and shown, with its author. The day on which it occurred is only
+    among the words of its points, because it blurs the meaning. An event without text has none."""
     text = text_of(event["content"], event["metadata"])
-    if not text:
-        return ""
-    occurred_at: str | None = event.get("occurred_at")
-    day = "" if occurred_at is None else f"[{occurred_at.partition('T')[0]}] "
-    return f"{day}{event['author']}: {text}"
+    return f"{event['author']}: {text}" if text else ""
 
 
 def moment_of(event: Mapping[str, Any]) -> str:
