@@ -8,16 +8,19 @@ import pytest
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.vectors.replies import SweepPage
+from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.waiting import eventually
 from hivemem_vectors.own.decisions import physical
+from hivemem_vectors.pipeline.decisions.keywords import SCHEME
+from hivemem_vectors.pipeline.decisions.points import names_of
 from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.upkeep.entities import EVERYBODY, SWEEP, Sweep
 from hivemem_vectors.upkeep.reactions import sweeper
 from hivemem_vectors.upkeep.reactions.sweeper import Sweeper
 
 from .bench import COLLECTION, Bench
-from .cabinet import TENANT
+from .cabinet import NAMESPACE, TENANT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -79,6 +82,25 @@ async def test_a_collection_that_is_gone_at_the_start_is_filled(bench: Bench) ->
     await restarted.indexer.prepare()
     await regular.step()
     await bench.check("k1", "k2")
+
+
+async def test_points_of_an_earlier_release_get_the_words_of_this_one_at_once(bench: Bench) -> None:
+    regular = sweeper_of(bench, 3_600)
+    await bench.remember("k1", "k2")
+    await regular.step()
+    embedded = len(bench.embedder.embedded)
+    [old] = names_of(place_of(NAMESPACE, "k1"), 1, 1)
+    await bench.add(old, place=place_of(NAMESPACE, "k1"))
+    outdated = OutdatedWords(bench.guarded, COLLECTION)
+    assert await outdated.remain(TENANT)
+    assert not await outdated.remain("other")
+
+    await sweeper_of(bench, 3_600).step()
+
+    assert {point.values["scheme"] for point in (await bench.points()).values()} == {SCHEME}
+    assert not await OutdatedWords(bench.guarded, COLLECTION).remain(TENANT)
+    assert len(bench.embedder.embedded) == embedded
+    assert not (await sweep_of(bench)).outdated
 
 
 async def test_lost_vectors_of_users_are_brought_back_at_once(bench: Bench) -> None:
