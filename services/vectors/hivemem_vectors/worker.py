@@ -334,7 +334,9 @@ def build(settings: VectorsSettings) -> Worker:
     chunker = Chunker(model.count_tokens)
     indexer = Indexer(ledger, store, embedder, embedder_breaker, chunker, memories, collection=collection)
     # A recall that waits for the index is a request under way, and must leave room for the others.
-    waiters = IndexWaiters(ledger, memories, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1)))
+    waiters = IndexWaiters(
+        ledger, memories, sessions, limit=min(RECALLS_WAITING, max(settings.requests_under_way // 2, 1))
+    )
     sync = VectorSync(ledger, store)
     feed = FeedPosition()
     recalling = recall.RecallEndpoint(

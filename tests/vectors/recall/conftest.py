@@ -107,8 +107,10 @@ async def collection(store: VectorStore) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def behind(ledger: SqliteLedger, memories: MemoryService, client: Client) -> AsyncIterator[IndexWaiters]:
-    behind = IndexWaiters(ledger, memories)
+async def behind(
+    ledger: SqliteLedger, memories: MemoryService, sessions: SessionService, client: Client
+) -> AsyncIterator[IndexWaiters]:
+    behind = IndexWaiters(ledger, memories, sessions)
     await behind.start(client)
     yield behind
     await behind.stop()

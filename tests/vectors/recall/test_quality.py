@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
@@ -22,7 +23,7 @@ from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPiec
 from hivemem_vectors.pipeline.decisions.changes import version_of_memory
 from hivemem_vectors.pipeline.decisions.drafts import Chunker
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer
-from hivemem_vectors.pipeline.endpoints.peers import MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
 from hivemem_vectors.stores.edge.store import EdgeVectors
 
@@ -75,7 +76,7 @@ async def library(
     await indexer.prepare()
     written = await memories.get_many(bot.tenant, bot.name, [(NAMESPACE, id) for id in texts])
     await indexer.take_up([version_of_memory(bot.tenant, memory) for memory in written.values()])
-    desk = Desk(ledger, store, memories, COLLECTION, IndexWaiters(ledger, memories), embedder)
+    desk = Desk(ledger, store, memories, COLLECTION, IndexWaiters(ledger, memories, SessionService(Asking())), embedder)
     yield Shelf(desk, bot, desk.service())
     await embedder.close()
     await store.close()

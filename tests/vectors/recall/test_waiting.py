@@ -60,6 +60,7 @@ class Fleet:
     ledger: SqliteLedger
     store: EdgeVectors
     memories: MemoryService
+    session_service: SessionService
     embedder: MeaningEmbedder
 
 
@@ -87,7 +88,9 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
         await following.start()
         retrying = ItemRetry(ledger, indexer)
         await retrying.start(client)
-        yield Fleet(client, memory, sessions, data / "vectors.db", ledger, store, memories, embedder)
+        yield Fleet(
+            client, memory, sessions, data / "vectors.db", ledger, store, memories, SessionService(asking), embedder
+        )
         await retrying.stop()
         await following.stop()
         await asking.stop()
@@ -100,7 +103,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def behind(fleet: Fleet) -> AsyncIterator[IndexWaiters]:
-    behind = IndexWaiters(fleet.ledger, fleet.memories)
+    behind = IndexWaiters(fleet.ledger, fleet.memories, fleet.session_service)
     await behind.start(fleet.client)
     yield behind
     await behind.stop()
@@ -220,7 +223,7 @@ async def test_what_another_worker_indexes_is_noticed(shelf: Shelf, fleet: Fleet
     """This worker is not notified of the other worker's commits."""
     ledger = SqliteLedger(fleet.path, ENTITIES)
     await ledger.open()
-    behind = IndexWaiters(ledger, fleet.memories)
+    behind = IndexWaiters(ledger, fleet.memories, fleet.session_service)
     await behind.start(fleet.client)
     desk = replace(shelf.desk, ledger=ledger, behind=behind)
     other = Shelf(desk, shelf.bot, desk.service())
@@ -309,7 +312,7 @@ async def test_among_too_many_to_look_at_everything_is_waited_for(
 
 
 async def test_only_so_many_may_wait(shelf: Shelf, fleet: Fleet) -> None:
-    behind = IndexWaiters(fleet.ledger, fleet.memories, limit=1)
+    behind = IndexWaiters(fleet.ledger, fleet.memories, fleet.session_service, limit=1)
     await behind.start(fleet.client)
     desk = replace(shelf.desk, behind=behind)
     shelf = Shelf(desk, shelf.bot, desk.service())
@@ -337,7 +340,7 @@ async def test_who_gives_up_waits_no_more(shelf: Shelf, behind: IndexWaiters) ->
 
 async def test_without_the_memory_service_nobody_knows(shelf: Shelf, fleet: Fleet) -> None:
     asking = Asking()  # it was not started
-    behind = IndexWaiters(fleet.ledger, MemoryService(asking))
+    behind = IndexWaiters(fleet.ledger, MemoryService(asking), SessionService(asking))
     await behind.start(fleet.client)
     loop = asyncio.get_running_loop()
 
@@ -355,6 +358,8 @@ async def test_events_are_waited_for_below_their_session(shelf: Shelf, fleet: Fl
     for number in range(1, 4):
         event = {"event_id": f"e{number}", "type": "said", "content": f"note {number}"}
         await bot.ask("append", {"session_id": "s1", "event": event})
+        named = await shelf.answer("note", wait_ms=LONG_MS, namespace_prefix="session:s1")
+        assert len(named["items"]) == number
         await bot.announced()
         for prefix in ("session:s1", "session", None):
             asked = {} if prefix is None else {"namespace_prefix": prefix}

@@ -22,7 +22,7 @@ from hivemem_runtime.ledger.port import Append, Write
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_testing.feed import announced
 from hivemem_testing.servers import packaged_nats
-from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, FeedPosition, MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, FeedPosition, MemoryService, SessionService
 from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
 from hivemem_vectors.worker import ENTITIES
@@ -60,7 +60,7 @@ async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
 
 @pytest.fixture
 async def behind(ledger: SqliteLedger, client: Client) -> AsyncIterator[IndexWaiters]:
-    behind = IndexWaiters(ledger, Quiet(Asking()))
+    behind = IndexWaiters(ledger, Quiet(Asking()), SessionService(Asking()))
     await behind.start(client)
     yield behind
     await behind.stop()

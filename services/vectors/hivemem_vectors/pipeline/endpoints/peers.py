@@ -121,6 +121,14 @@ class SessionService:
         answer = await _if_found(self._asking.ask(tenant, AGENT, session_operations.EVENTS, body))
         return answer["items"][0] if answer is not None and answer["items"] else None
 
+    async def appended_since(self, tenant: str, session_id: str, moment: int, limit: int) -> list[Body]:
+        """Return the newest events that a session got since a moment; none if it is gone."""
+        body = session_requests.ListEvents(
+            session_id=session_id, since=time_from_microseconds(moment), limit=limit, reverse=True
+        )
+        answer = await _if_found(self._asking.ask(tenant, AGENT, session_operations.EVENTS, body))
+        return [] if answer is None else answer["items"]
+
     async def events(
         self, tenant: str, session_id: str, after: int, most: int, *, agent: str = AGENT
     ) -> AsyncGenerator[list[Body]]:

@@ -17,8 +17,9 @@ from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, FeedPosition, MemoryService
-from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item
+from hivemem_vectors.pipeline.decisions.changes import asking
+from hivemem_vectors.pipeline.endpoints.peers import MEMORIES, SESSIONS, FeedPosition, MemoryService, SessionService
+from hivemem_vectors.pipeline.entities import ITEM, SYNCED, Item, event_place
 from hivemem_vectors.recall.decisions.filters import range_below
 
 FIRST_PAUSE_SECONDS: Final = 0.005
@@ -30,6 +31,7 @@ RECENT_MICROSECONDS: Final = 10_000_000
 """Older acknowledged writes are on the feed for sure."""
 
 RECENT_MEMORIES: Final = 100
+RECENT_EVENTS: Final = 100
 WAITING_AT_ONCE: Final = 100
 
 ResultT = TypeVar("ResultT")
@@ -38,8 +40,10 @@ ResultT = TypeVar("ResultT")
 class Waiter:
     """A recall that waits for the index. It is woken by commits of this worker, and polls for commits of others."""
 
-    def __init__(self, tenant: str, prefix: str | None, limit: asyncio.Timeout) -> None:
-        self.tenant, self.prefix = tenant, prefix
+    def __init__(
+        self, tenant: str, prefix: str | None, limit: asyncio.Timeout, session_ids: Sequence[str] = ()
+    ) -> None:
+        self.tenant, self.prefix, self.session_ids = tenant, prefix, session_ids
         self.low, self.high = range_below(prefix)
         self.limit = limit
         self.indexed = 0
@@ -77,9 +81,10 @@ class Waiter:
 class IndexLag:
     """Follows the lag of the index by the ledger, the memory service and the feed."""
 
-    def __init__(self, ledger: Ledger, memories: MemoryService, feed: FeedPosition) -> None:
+    def __init__(self, ledger: Ledger, memories: MemoryService, sessions: SessionService, feed: FeedPosition) -> None:
         self._ledger = ledger
         self._memories = memories
+        self._sessions = sessions
         self._feed = feed
         self._taken_up: dict[str, tuple[float, int]] = {}
         self._asking = asyncio.Lock()
@@ -97,10 +102,28 @@ class IndexLag:
         ask = partial(self._memories.written_since, waiter.tenant, moment=since, limit=RECENT_MEMORIES)
         prefixes = NAMESPACE_ROOTS if waiter.prefix is None else (waiter.prefix,)
         written = await asyncio.gather(*[_patiently(waiter, partial(ask, prefix)) for prefix in prefixes])
-        return {
+        found = {
             place_of(memory["namespace"], memory["key"]): memory["version"]
             for memories in written
             for memory in memories
+        }
+        for session_id in waiter.session_ids:
+            found |= await self._just_appended(waiter, session_id, since)
+        return found
+
+    async def _just_appended(self, waiter: Waiter, session_id: str, since: int) -> dict[str, int]:
+        """Return events of a session that may be acknowledged and not on the feed yet."""
+        read = partial(self._sessions.session, waiter.tenant, session_id)
+        session = await _patiently(waiter, read)
+        wanted = None if session is None else asking(waiter.tenant, session)
+        if wanted is None:
+            return {}
+        ask = partial(self._sessions.appended_since, waiter.tenant, session_id, since, RECENT_EVENTS)
+        events = await _patiently(waiter, ask)
+        return {
+            event_place(session_id, event["event_id"]): event["sequence"]
+            for event in events
+            if event["sequence"] > wanted.after
         }
 
     async def _until_taken_up(self, waiter: Waiter) -> None:

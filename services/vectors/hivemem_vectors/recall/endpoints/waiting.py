@@ -12,8 +12,8 @@ from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.requests.admission import Shares
 from hivemem_runtime.ledger.port import Committed, Ledger
-from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
-from hivemem_vectors.pipeline.entities import ITEM
+from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService, SessionService
+from hivemem_vectors.pipeline.entities import ITEM, session_named
 from hivemem_vectors.recall.decisions.filters import range_below
 from hivemem_vectors.recall.endpoints.index_lag import LONGEST_PAUSE_SECONDS, IndexLag, Waiter
 
@@ -28,10 +28,12 @@ RETRY_AFTER_MS: Final = 250
 class IndexWaiters(Background):
     """The recalls of this worker that wait for the index: at most `limit`, and half of them of one tenant."""
 
-    def __init__(self, ledger: Ledger, memories: MemoryService, *, limit: int = RECALLS_WAITING) -> None:
+    def __init__(
+        self, ledger: Ledger, memories: MemoryService, sessions: SessionService, *, limit: int = RECALLS_WAITING
+    ) -> None:
         self._ledger = ledger
         self._feed = FeedPosition()
-        self._catching_up = IndexLag(ledger, memories, self._feed)
+        self._catching_up = IndexLag(ledger, memories, sessions, self._feed)
         self._shares = Shares(limit)
         self._waiters: dict[str, set[Waiter]] = {}
         self._leaving = False
@@ -66,7 +68,7 @@ class IndexWaiters(Background):
         prefix = body.namespace_prefix
         if body.min_version is not None and not await self.found(tenant, prefix, body.min_version, until):
             return False
-        return not body.wait_ms or await self.caught_up(tenant, prefix, until)
+        return not body.wait_ms or await self.caught_up(tenant, prefix, until, _named_sessions(body))
 
     async def found(self, tenant: str, prefix: str | None, version: int, until: float) -> bool:
         """Return whether an item below the prefix is indexed at the version or a later one. If there are too many items
@@ -76,12 +78,17 @@ class IndexWaiters(Background):
             return True
         return await self._within(tenant, prefix, until, lambda waiter: self._found(waiter, version))
 
-    async def caught_up(self, tenant: str, prefix: str | None, until: float) -> bool:
-        """Return whether everything below the prefix is indexed that was acknowledged before."""
-        return await self._within(tenant, prefix, until, self._catching_up.all_indexed)
+    async def caught_up(self, tenant: str, prefix: str | None, until: float, session_ids: Sequence[str] = ()) -> bool:
+        """Return whether all acknowledged writes below the prefix, and in these sessions, are indexed."""
+        return await self._within(tenant, prefix, until, self._catching_up.all_indexed, session_ids)
 
     async def _within(
-        self, tenant: str, prefix: str | None, until: float, work: Callable[[Waiter], Awaitable[bool]]
+        self,
+        tenant: str,
+        prefix: str | None,
+        until: float,
+        work: Callable[[Waiter], Awaitable[bool]],
+        session_ids: Sequence[str] = (),
     ) -> bool:
         if self._leaving:
             return False
@@ -91,7 +98,10 @@ class IndexWaiters(Background):
             raise Overloaded(detail, limit=most, retry_after_ms=RETRY_AFTER_MS)
         self._shares.take(tenant)
         try:
-            async with asyncio.timeout_at(until) as limit, self._registered(Waiter(tenant, prefix, limit)) as waiter:
+            async with (
+                asyncio.timeout_at(until) as limit,
+                self._registered(Waiter(tenant, prefix, limit, session_ids)) as waiter,
+            ):
                 waiter.longest_pause_seconds = LONGEST_PAUSE_SECONDS * max(1.0, self.waiting / OFTEN_FOR)
                 return await work(waiter)
         except TimeoutError:
@@ -135,3 +145,9 @@ class IndexWaiters(Background):
             return None
         versions = [item.values["indexed"] for item in page.items]
         return max([version for version in versions if isinstance(version, int)], default=0)
+
+
+def _named_sessions(body: Recall) -> list[str]:
+    """Return the sessions that a recall names."""
+    named = session_named(body.namespace_prefix or "")
+    return [*(body.session_ids or ()), *([] if named is None else [named])]
