@@ -13,7 +13,6 @@ from benchmarks.fleets import running_fleet, worker_process
 from benchmarks.quality.dialogues import Dataset, Dialogue, Question, Turn
 from benchmarks.quality.scoring import Found
 from benchmarks.quality.ways import Layout, Way
-from hivemem_contracts.sessions.models import NewEvent
 from hivemem_contracts.vectors.models import Recalled
 
 T = TypeVar("T")
@@ -100,15 +99,8 @@ async def _append_events(hive: hivemem.Hive, dialogue: Dialogue) -> None:
 
 
 def _event(turn: Turn) -> dict[str, Any]:
-    event: dict[str, Any] = {
-        "event_id": turn.id,
-        "type": "message",
-        "author": turn.speaker,
-        "content": {"text": turn.text},
-    }
-    if turn.at is not None and "occurred_at" in NewEvent.model_fields:
-        event["occurred_at"] = turn.at
-    return event
+    event = {"event_id": turn.id, "type": "message", "author": turn.speaker, "content": {"text": turn.text}}
+    return event if turn.at is None else event | {"occurred_at": turn.at}
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -127,5 +119,5 @@ async def _indexed(hive: hivemem.Hive, count: int) -> None:
 
 
 def _turns(item: Recalled) -> list[str]:
-    context = getattr(item, "context", None)
-    return [item.key, *([] if context is None else [turn.key for turn in (*context.before, *context.after)])]
+    around = [] if item.context is None else [*item.context.before, *item.context.after]
+    return [item.key, *(turn.key for turn in around)]

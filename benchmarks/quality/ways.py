@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from hivemem_contracts.vectors.requests import Recall
-
 Layout = Literal["memories", "events"]
 """Each turn is a memory of its own, or an event of its session."""
 
@@ -37,8 +35,7 @@ WAYS: Final = tuple(
     Way(f"{layout}: {asked}", f"{title}: {asked}", layout, fields)
     for layout, title in _LAYOUTS.items()
     for asked, fields in _ASKED.items()
-    if fields.keys() <= Recall.model_fields.keys()
-    and (layout == "events" or "context" not in fields)
+    if (layout == "events" or "context" not in fields)
     and ("rerank" not in fields or os.environ.get("HIVEMEM_RERANKER", "none") != "none")
 )
 TITLES: Final = {way.name: way.title for way in WAYS} | PEERS

@@ -49,7 +49,7 @@ async def test_explain_shows_the_score_of_the_reranker(shared_server: Server, fl
 
     head, *_ = words_of((await invoke(shared_server.url, "recall", "seat", "--explain")).stdout)
 
-    assert head == ["score", "dense", "keyword", "recency", "importance", "rerank", "place", "text"]
+    assert head == ["score", "dense", "keyword", "recency", "importance", "hints", "rerank", "place", "text"]
 
 
 async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: Fleet) -> None:

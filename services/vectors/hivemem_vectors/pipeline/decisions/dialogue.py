@@ -16,7 +16,7 @@ from hivemem_vectors.pipeline.decisions.points import point_of, turn_of
 from hivemem_vectors.pipeline.entities import Mirror, session_of
 from hivemem_vectors.stores.ports import Point
 
-LENT: Final = ((0.6, 0.5), (0.4, 0.25))
+LENT: Final = ((0.7, 0.5), (0.5, 0.25))
 """For the next neighbour and the one after that: the share of its words' weights, and the weight of its vector."""
 
 REACH: Final = len(LENT)
