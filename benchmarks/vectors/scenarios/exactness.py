@@ -4,7 +4,11 @@ import numpy as np
 
 from benchmarks.vectors.lab import Lab
 from benchmarks.vectors.sizes import BATCH, FOUND
+from hivemem_vectors.pipeline.decisions.keywords import text_words
 from hivemem_vectors.recall.decisions.mirror_scan import nearest, unit_rows
+from hivemem_vectors.recall.decisions.ranking import dense_score
+
+NEAR = 1_000
 
 
 async def run(lab: Lab) -> None:
@@ -13,7 +17,13 @@ async def run(lab: Lab) -> None:
     rows = np.concatenate([lab.corpus.embeddings(texts[at : at + BATCH]) for at in range(0, count, BATCH)])
     questions = lab.corpus.questions[: lab.sizes.compared]
     of_questions = unit_rows(lab.corpus.of_questions[: lab.sizes.compared])
-    wanted = [{str(number) for number in nearest(rows @ question, FOUND)} for question in of_questions]
+    words = [text_words(text).words for text in texts]
+    wanted: list[set[str]] = []
+    for question in of_questions:
+        # Farther ones cannot be among the best, however many words they have.
+        near = nearest(rows @ question, NEAR)
+        scores = {number: dense_score(float(rows[number] @ question), words[number]) for number in near}
+        wanted.append({str(number) for number in sorted(scores, key=lambda number: -scores[number])[:FOUND]})
     for contender in lab.fillers:
         await contender.use("offline")
         shares: list[float] = []

@@ -47,6 +47,8 @@ class Question:
     """Words of `scope_words`."""
     text: str = ""
     asked: tuple[AskedWord, ...] = ()
+    is_for_time: bool = False
+    """Whether it asks when something was."""
     worths: Mapping[int, float] | None = None
     """What each form of the words is worth, if the answer explains its scores."""
 
@@ -70,12 +72,8 @@ class Question:
             tuple(scope_words(body.user_id, body.app_name, body.project_id)),
             body.query,
             tuple(asked_words(body.query)),
+            _FOR_TIME.match(body.query) is not None,
         )
-
-    @property
-    def is_for_time(self) -> bool:
-        """Return whether the question asks when something was."""
-        return _FOR_TIME.match(self.text) is not None
 
     def names(self, author: str) -> bool:
         """Return whether the question names the author of an event."""

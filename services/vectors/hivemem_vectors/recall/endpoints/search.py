@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from hivemem_contracts.errors import HiveError
@@ -70,10 +69,10 @@ class ItemSearch:
         where = Filter(question.tenant, question.conditions(unexpired=deeper))
         words = sparse_query(question.asked) if question.asked else None
         try:
-            hits, best, documents, has_outdated = await asyncio.gather(
+            documents = await self._count()
+            hits, best, has_outdated = await asyncio.gather(
                 hybrid_search(self._store, self._collection, where, vector, words, limit=points, values=SCORED),
-                self._words.worths(question.tenant, question.asked),
-                self._count(),
+                self._words.worths(question.tenant, question.asked, documents),
                 self._outdated.remain(question.tenant),
             )
         except HiveError as error:
@@ -95,10 +94,9 @@ class ItemSearch:
         return Findings(searched.pieces, [Shortfall("index", detail)], more=False)
 
     async def _count(self) -> int:
-        """Return the number of points of all tenants as of a few seconds ago, or earlier if the store fails."""
+        """Return the number of points of all tenants as of a few seconds ago, or earlier while the store is down."""
         now = asyncio.get_running_loop().time()
         if now - self._counted_at >= COUNT_SECONDS and self._store.breaker.state == "closed":
+            self._points = await self._store.count(self._collection)
             self._counted_at = now
-            with suppress(HiveError):
-                self._points = await self._store.count(self._collection)
         return self._points
