@@ -16,6 +16,7 @@ from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.tokens import estimated_tokens
+from hivemem_testing.waiting import eventually
 from hivemem_vectors.embedders.ports import GuardedEmbedder
 from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_change
 from hivemem_vectors.pipeline.decisions.drafts import Chunker
@@ -231,20 +232,28 @@ class Bench:
                 _check_texts(mirror, text)
         await self.check_points(tenant)
 
+    async def have_joined(self, tenant: str = TENANT) -> bool:
+        """Return whether all events have what their neighbours lend them, which comes last."""
+        points = await self.points(tenant)
+        return all(point.values["scheme"] == SCHEME for point in points.values())
+
     async def check_points(self, tenant: str = TENANT) -> None:
         """Check that the store has exactly the points of the items, with the embeddings of their mirrors."""
         page = await self.ledger.find(ITEM, tenant, "all", equals={}, limit=1_000)
+        items = {head.id: head.value for head in page.items if head.value is not None}
+        indexed = {id: item.indexed for id, item in items.items() if item.indexed is not None}
+        names = {name for id, version in indexed.items() for name in names_of(id, version, items[id].chunks)}
+
+        async def exact() -> bool:
+            return set(await self.points(tenant)) == names
+
+        # Points of an earlier version are removed after the ledger has the next one.
+        await eventually(exact, "nothing is missing, and nothing is double")
         points = await self.points(tenant)
-        names: set[str] = set()
-        for head in page.items:
-            item = head.value
-            if item is None or item.indexed is None:
-                continue
-            names.update(names_of(head.id, item.indexed, item.chunks))
-            mirror = (await self.ledger.heads(MIRROR, tenant, [head.id]))[head.id].value
-            if mirror is not None and mirror.version == item.indexed:
-                await self._check_mirror(tenant, head.id, mirror, points)
-        assert set(points) == names, "nothing missing, nothing double"
+        for id, version in indexed.items():
+            mirror = (await self.ledger.heads(MIRROR, tenant, [id]))[id].value
+            if mirror is not None and mirror.version == version:
+                await self._check_mirror(tenant, id, mirror, points)
 
     async def _check_mirror(self, tenant: str, id: str, mirror: Mirror, points: dict[str, StoredPoint]) -> None:
         assert mirror.version is not None

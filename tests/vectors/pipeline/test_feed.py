@@ -135,6 +135,7 @@ async def test_events_are_indexed_where_the_session_asks_for_it(tenant: Tenant) 
     assert (head.value.fields["created_by"], head.value.fields["scope"]) == ("alice", ["user=alice", "app=app"])
     assert head.value.fields["metadata"] == {"mood": "good"}
     assert set(await tenant.fleet.ledger.heads(FOLLOWED, tenant.name, ["quiet", "s1", "half"])) == {"s1"}
+    await eventually(lambda: tenant.fleet.bench.have_joined(tenant.name), "neighbours lend their words")
     await tenant.fleet.bench.check_points(tenant.name)
     assert await tenant.memory.feed("index.>") == [], "of events nothing is announced"
 

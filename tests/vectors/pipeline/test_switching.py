@@ -9,7 +9,6 @@ import pytest_asyncio
 from hivemem_contracts.errors import Unavailable
 from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
-from hivemem_vectors.pipeline.decisions.keywords import SCHEME
 from hivemem_vectors.pipeline.endpoints.peers import AGENT, PAGE, SessionService
 from hivemem_vectors.pipeline.entities import MIRROR, event_place
 from hivemem_vectors.pipeline.reactions import SessionFollower
@@ -40,12 +39,6 @@ async def say_many(tenant: Tenant, count: int) -> list[str]:
     return ids
 
 
-async def joined(tenant: Tenant) -> bool:
-    """Return whether all events have what their neighbours lend them, which comes last."""
-    points = await tenant.fleet.bench.points(tenant.name)
-    return all(point.values["scheme"] == SCHEME for point in points.values())
-
-
 async def test_an_index_that_is_switched_on_later_has_the_earlier_events(tenant: Tenant) -> None:
     await tenant.sessions.begin("s1")
     ids = await say_many(tenant, 2 * PAGE + 10)
@@ -59,7 +52,7 @@ async def test_an_index_that_is_switched_on_later_has_the_earlier_events(tenant:
     await tenant.sessions.say("s1", "unheard", "while it is off")
     await tenant.sessions.ask("update", session_id="s1", metadata=ASKING)
     await eventually(lambda: tenant.are_events_indexed("s1", [*ids, "later", "unheard"]), "all are indexed again")
-    await eventually(lambda: joined(tenant), "they are complete")
+    await eventually(lambda: tenant.fleet.bench.have_joined(tenant.name), "they are complete")
     await tenant.fleet.bench.check_points(tenant.name)
 
 
@@ -77,7 +70,7 @@ async def test_the_events_of_a_session_move_with_it(tenant: Tenant) -> None:
         return scopes == [["user=alice", "app=app", "project=q"]] * len(ids)
 
     await eventually(moved, "the events are those of the other project")
-    await eventually(lambda: joined(tenant), "they are complete")
+    await eventually(lambda: tenant.fleet.bench.have_joined(tenant.name), "they are complete")
     await bench.check_points(tenant.name)
     assert len(bench.embedder.embedded) == embedded
 
