@@ -21,7 +21,8 @@ from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_contracts.vectors.requests import QueryVectors, Recall, StoreVector
 
 REQUESTS = {
-    "recall": "query namespace_prefix? memory_type? filter? limit? weights? rerank? max_tokens? min_version? wait_ms?",
+    "recall": "query namespace_prefix? memory_type? kinds? user_id? app_name? project_id? session_ids? context? filter? "
+    "limit? weights? rerank? max_tokens? min_version? wait_ms? explain?",
     "store": "id embedding metadata? collection?",
     "query": "embedding top_k? filter? collection?",
     "delete": "id collection?",
@@ -148,4 +149,4 @@ def test_the_metadata_of_a_vector_has_its_size() -> None:
 def test_weights_that_count_nothing_are_none() -> None:
     with pytest.raises(ValidationError, match="has to be more than 0"):
         Weights(relevance=0)
-    assert Weights(relevance=0, importance=0.1).dense == 0.8
+    assert Weights(relevance=0, importance=0.1).dense == 0.5
