@@ -21,8 +21,8 @@ from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_contracts.vectors.requests import QueryVectors, Recall, StoreVector
 
 REQUESTS = {
-    "recall": "query namespace_prefix? memory_type? kinds? user_id? app_name? project_id? session_ids? context? filter? "
-    "limit? weights? rerank? max_tokens? min_version? wait_ms? explain?",
+    "recall": "query namespace_prefix? memory_type? kinds? user_id? app_name? project_id? session_ids? context? "
+    "filter? limit? weights? rerank? max_tokens? min_version? wait_ms? explain?",
     "store": "id embedding metadata? collection?",
     "query": "embedding top_k? filter? collection?",
     "delete": "id collection?",
