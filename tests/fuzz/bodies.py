@@ -85,6 +85,7 @@ class Bodies:
     """The valid bodies of one operation."""
 
     def __init__(self, operation: AnyOperation, known: Known) -> None:
+        self._operation = operation.full_name
         self.schema: Schema = operation.request.model_json_schema()
         self._definitions: Mapping[str, Schema] = self.schema.get("$defs", {})
         self._pools = {**POOLS, "upload_id": known.upload_ids, "receipt": known.receipts}
@@ -98,6 +99,8 @@ class Bodies:
         body = cast("dict[str, Json]", self._value(self.schema, "", random, 0))
         if "min_version" in body:
             body["wait_ms"] = random.choice(WAITS_MS)
+        if self._operation == "sessions.update" and body.get("metadata") is None is body.get("project_id"):
+            body["metadata"] = {random.choice(WORDS): random.choice(SMALL)}
         return body
 
     def _value(self, schema: Schema, name: str, random: Random, depth: int) -> Json:

@@ -18,6 +18,9 @@ HALF_LIFE_SECONDS: Final = 30 * 86_400.0
 CHANCE: Final = 0.15
 """Texts that have less than this share of what a question's words are worth have them by chance."""
 
+LEAST: Final = 0.001
+"""What a share below that still counts, so that the best match by words comes first where nothing else is known."""
+
 FEW_WORDS: Final = 14.0
 """What is lowered for a text of a few words is the share of the question that it does not have: with this number of
 words, a text that has next to nothing of it counts half."""
@@ -82,7 +85,7 @@ def keyword_score(bm25: float, worth: float, words: int) -> float:
         return 0.0
     share = min(bm25 / worth, 1.0)
     share *= _reliance(words, FEW_WORDS * (1 - share))
-    return max((share - CHANCE) / (1 - CHANCE), 0.0)
+    return max((share - CHANCE) / (1 - CHANCE), share * LEAST)
 
 
 def _reliance(words: int, few: float) -> float:
