@@ -5,11 +5,10 @@ from typing import Any, Final
 
 import orjson
 
-from hivemem_vectors.recall.decisions.ranking import Weights
+from hivemem_vectors.recall.decisions.ranking import DIGITS, Weights
 from hivemem_vectors.rerankers.ports import TEXTS_PER_QUESTION
 
 CANDIDATE_BYTES: Final = 8 * 1024 * 1024
-DIGITS: Final = 6
 
 AnswerItem = dict[str, Any]
 
