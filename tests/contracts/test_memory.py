@@ -61,6 +61,7 @@ REQUESTS = {
     "history": "namespace key diff? limit? cursor?",
     "list": "prefix memory_type? created_by? updated_after? valid_at? include_deleted? sort? limit? cursor?",
     "count": "prefix memory_type? created_by? include_deleted?",
+    "namespaces": "prefix? suffix? depth? limit? cursor?",
     "snapshot": "namespace as_of? limit? cursor?",
     "diff": "namespace from to limit? cursor?",
     "fork": "namespace into as_of?",

@@ -94,6 +94,13 @@ COUNT = Operation(
     replies.MemoryCount,
     summary="Count memories below a prefix.",
 )
+NAMESPACES = Operation(
+    NAME,
+    "namespaces",
+    requests.ListNamespaces,
+    replies.NamespacePage,
+    summary="List the namespaces that hold memories.",
+)
 SNAPSHOT = Operation(
     NAME,
     "snapshot",
@@ -220,6 +227,7 @@ MEMORY: Final = ServiceContract(
         HISTORY,
         LIST,
         COUNT,
+        NAMESPACES,
         SNAPSHOT,
         DIFF,
         FORK,

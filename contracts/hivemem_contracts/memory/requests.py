@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Version
-from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePrefix, Time
+from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePrefix, NamespaceSuffix, Time
 from hivemem_contracts.limits import (
     BATCH_ITEMS,
+    ID_CHARACTERS,
     LEASE_MAXIMUM_MS,
     LEASE_MINIMUM_MS,
     LEASE_WAIT_MAXIMUM_MS,
@@ -115,6 +116,16 @@ class CountMemories(RequestBody):
     memory_type: MemoryType | None = None
     created_by: AgentName | None = None
     include_deleted: bool = False
+
+
+class ListNamespaces(RequestBody):
+    prefix: NamespacePrefix | None = Field(default=None, description="All namespaces, if left out.")
+    suffix: NamespaceSuffix | None = Field(default=None, description="Only namespaces that end with these segments.")
+    depth: Annotated[int, Field(ge=1, le=ID_CHARACTERS)] | None = Field(
+        default=None, description="Cut longer namespaces to this many segments, each result once."
+    )
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
 
 
 class SnapshotNamespace(RequestBody):

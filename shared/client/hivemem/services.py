@@ -41,6 +41,7 @@ class Memory(ServiceMethods):
     history = Query(memory.HISTORY)
     list = Query(memory.LIST)
     count = Query(memory.COUNT)
+    namespaces = Query(memory.NAMESPACES)
     snapshot = Query(memory.SNAPSHOT)
     diff = Query(memory.DIFF)
     fork = Command(memory.FORK)

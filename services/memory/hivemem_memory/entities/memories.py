@@ -217,7 +217,7 @@ MEMORY: Final = Entity(
     indexed=_index_memory,
     indexes=(
         Index("current", (), None, covering=("version", "deleted", "updated_at", "memory_type", "created_by")),
-        Index("live", (), None, only="live"),
+        Index("live", (), None, only="live", covering=("expires_at",)),
         Index("type", ("memory_type",), None, only="live"),
         Index("creator", ("created_by",), None, only="live", covering=("memory_type",)),
         # These two indexes include deleted memories, because a list by time may ask for them.
