@@ -62,6 +62,14 @@ DELETE = Operation(
     route="namespace",
     errors=(NotFound, RevisionConflict, LeaseHeld),
 )
+DELETE_BATCH = Operation(
+    NAME,
+    "delete_batch",
+    requests.DeleteMemories,
+    replies.MemoriesWritten,
+    summary="Delete many memories, each with its own outcome.",
+    writes=True,
+)
 RESTORE = Operation(
     NAME,
     "restore",
@@ -223,6 +231,7 @@ MEMORY: Final = ServiceContract(
         GET,
         GET_MANY,
         DELETE,
+        DELETE_BATCH,
         RESTORE,
         HISTORY,
         LIST,

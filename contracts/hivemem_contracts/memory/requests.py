@@ -79,6 +79,10 @@ class DeleteMemory(RequestBody):
     lease: LeaseClaim | None = None
 
 
+class DeleteMemories(RequestBody):
+    deletes: list[DeleteMemory] = Field(min_length=1, max_length=BATCH_ITEMS)
+
+
 class RestoreMemory(RequestBody):
     namespace: Namespace
     key: Id

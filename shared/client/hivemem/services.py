@@ -37,6 +37,7 @@ class Memory(ServiceMethods):
     get = Query(memory.GET)
     get_many = Query(memory.GET_MANY)
     delete = Command(memory.DELETE)
+    delete_batch = Command(memory.DELETE_BATCH)
     restore = Command(memory.RESTORE)
     history = Query(memory.HISTORY)
     list = Query(memory.LIST)
