@@ -17,6 +17,7 @@ from hivemem_contracts.limits import (
 from hivemem_contracts.memory.models import (
     Copied,
     Importance,
+    IndexedAs,
     LeaseClaim,
     MemoryKey,
     MemoryType,
@@ -42,6 +43,11 @@ class PutMemory(RequestBody):
     valid_to: Time | None = Field(default=None, description="The end of its validity; an explicit null removes it.")
     expires_at: Time | None = Field(default=None, description="When to delete it; an explicit null removes it.")
     source: Source | None = Field(default=None, description="Where it comes from; an explicit null removes it.")
+    index: IndexedAs | None = Field(
+        default=None,
+        description="The texts by which recall finds it; false: recall does not find it; an explicit null: by its own "
+        "text.",
+    )
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -232,6 +238,7 @@ class ImportedMemory(RequestBody):
     valid_to: Time | None = None
     expires_at: Time | None = None
     source: Source | None = None
+    index: IndexedAs | None = None
     copied_from: Copied | None = None
 
 

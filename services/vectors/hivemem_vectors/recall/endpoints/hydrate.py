@@ -194,7 +194,7 @@ def _taken(
 def _as_it_is(item: Ranked, memory: Mapping[str, Any], question: Question) -> dict[str, Any] | None:
     """Return the item as it is now; None if it does not match any more."""
     told, piece = version_of_memory("", memory), item.piece
-    if not question.holds(told.place, told.fields):
+    if not told.text or not question.holds(told.place, told.fields):
         return None
     text = told.text if told.version == piece.version else None
     return {
