@@ -60,7 +60,7 @@ REQUESTS = {
     "delete_batch": "deletes",
     "restore": "namespace key version? expect_version? lease?",
     "history": "namespace key diff? limit? cursor?",
-    "list": "prefix memory_type? created_by? updated_after? valid_at? include_deleted? sort? limit? cursor?",
+    "list": "prefix memory_type? created_by? updated_after? valid_at? where? include_deleted? sort? limit? cursor?",
     "count": "prefix memory_type? created_by? include_deleted?",
     "namespaces": "prefix? suffix? depth? limit? cursor?",
     "snapshot": "namespace as_of? limit? cursor?",

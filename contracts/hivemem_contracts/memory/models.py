@@ -7,13 +7,27 @@ from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
-from hivemem_contracts.limits import MEMORY_INDEX_TEXTS, MEMORY_VALUE_BYTES, VALUE_BYTES
+from hivemem_contracts.limits import (
+    ID_CHARACTERS,
+    MEMORY_INDEX_TEXTS,
+    MEMORY_VALUE_BYTES,
+    MEMORY_WHERE_BYTES,
+    MEMORY_WHERE_FIELDS,
+    VALUE_BYTES,
+)
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
 MemoryValue = Annotated[JsonValue, MaxBytes(MEMORY_VALUE_BYTES)]
 """Any JSON, of a limited size."""
+
+Where = Annotated[
+    dict[Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS)], str | int | float | bool | None],
+    Field(min_length=1, max_length=MEMORY_WHERE_FIELDS),
+    MaxBytes(MEMORY_WHERE_BYTES),
+]
+"""Fields of a memory's value with the values that they must have; `a.b` is the field `b` of the object in `a`."""
 
 
 def _require_false(value: bool) -> bool:

@@ -24,6 +24,7 @@ from hivemem_contracts.memory.models import (
     MemoryValue,
     Source,
     Token,
+    Where,
 )
 from hivemem_contracts.model import RequestBody
 
@@ -113,6 +114,10 @@ class ListMemories(RequestBody):
     created_by: AgentName | None = None
     updated_after: Time | None = Field(default=None, description="Only memories written later than this.")
     valid_at: Time | None = Field(default=None, description="Only memories valid at this moment.")
+    where: Where | None = Field(
+        default=None,
+        description="Only memories whose values have these fields with these values; `a.b` is a field of an object.",
+    )
     include_deleted: bool = False
     sort: Literal["key", "-updated_at"] = Field(
         default="key", description="By namespace and key, or newest write first."
