@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from hivemem_contracts.memory.models import MemoryKey as MemoryKey
     from hivemem_contracts.memory.models import MemoryVersion as MemoryVersion
     from hivemem_contracts.memory.models import Source as Source
+    from hivemem_contracts.memory.requests import DeleteMemory as DeleteMemory
     from hivemem_contracts.memory.requests import ImportedMemory as ImportedMemory
     from hivemem_contracts.memory.requests import PutMemory as PutMemory
     from hivemem_contracts.sessions.models import Event as Event
@@ -124,7 +125,7 @@ _HOMES = {
         "MemoryVersion",
         "Source",
     ),
-    "hivemem_contracts.memory.requests": ("ImportedMemory", "PutMemory"),
+    "hivemem_contracts.memory.requests": ("DeleteMemory", "ImportedMemory", "PutMemory"),
     "hivemem_contracts.sessions.models": (
         "Event",
         "Machine",

@@ -169,6 +169,7 @@ class Hive(Services):
         session_ids: Sequence[str] | None = None,
         kinds: Sequence[ItemKind] | None = None,
         context: int = 0,
+        cursor: str | None = None,
     ) -> RecallAnswer:
         """Find memories and events by meaning and by words: the best `items` first, each with its scores.
 
@@ -178,7 +179,7 @@ class Hive(Services):
         With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
-        the answer is incomplete, `degraded` says why. With `explain`, each item names the words that `matched`.
+        the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it. With `explain`, each item names the words that `matched`.
         """
         given = {
             "query": query,
@@ -198,6 +199,7 @@ class Hive(Services):
             "session_ids": None if session_ids is None else list(session_ids),
             "kinds": None if kinds is None else list(kinds),
             "context": context or None,
+            "cursor": cursor,
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 

@@ -62,6 +62,9 @@ def recall(
             help="Wait at most this long until all earlier writes are indexed.",
         ),
     ] = None,
+    cursor: Annotated[
+        str | None, typer.Option(help="Continue after the previous answer: its `cursor`, which --json shows.")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the parts of each score, and the words that matched.")
     ] = False,
@@ -87,6 +90,7 @@ def recall(
         "max_tokens": max_tokens,
         "min_version": min_version,
         "wait_ms": wait_ms,
+        "cursor": cursor,
         "explain": explain or None,
     }
     body = {"query": query, "limit": limit} | {name: value for name, value in given.items() if value is not None}
