@@ -58,7 +58,7 @@ STATE_GET = Operation(
     "state_get",
     requests.GetState,
     replies.StateView,
-    summary="Read one state key, or all of them.",
+    summary="Read one state key, or all of them, of a session or of a shared scope.",
     errors=(NotFound,),
 )
 STATE_SET = Operation(
