@@ -112,8 +112,8 @@ class RandomHistory:
             "author": self.random.choice(("a1", "a2")),
             "content": self.number,
         }
-        body = {"session_id": session_id, "event": event, "state_delta": delta, "expect_revision": expected}
-        body["state_nulls"] = nulls
+        state = {"state_delta": delta, "state_nulls": nulls}
+        body = {"session_id": session_id, "event": event, **state, "expect_revision": expected}
         both = await self.both(lambda: self.model.append(session_id, event, delta, nulls, expected), "append", body)
         if both:
             wanted, answer = both
