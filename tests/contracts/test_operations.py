@@ -31,7 +31,7 @@ SESSION_REQUESTS = {
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id revision? new_session_id?",
-    "list": "status? user_id? app_name? project_id? active? limit? cursor?",
+    "list": "status? user_id? app_name? project_id? active? sort? limit? cursor?",
     "machine_put": "name definition expect_version?",
     "machine_get": "name version?",
 }

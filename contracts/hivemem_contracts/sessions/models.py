@@ -15,6 +15,7 @@ StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, patter
 State = dict[StateKey, Value]
 StateNulls = Annotated[list[StateKey], Field(max_length=BATCH_ITEMS)]
 Scope = Literal["user", "app", "project"]
+SessionSort = Literal["-created_at", "-updated_at"]
 Revision = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedRevision = Annotated[
     int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the current revision.")

@@ -136,7 +136,7 @@ LIST = Operation(
     "list",
     requests.ListSessions,
     replies.SessionPage,
-    summary="List sessions, newest first: by status in the order of their last update, else of creation.",
+    summary="List sessions, newest or last updated first.",
 )
 MACHINE_PUT = Operation(
     NAME,

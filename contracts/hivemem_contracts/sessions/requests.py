@@ -16,6 +16,7 @@ from hivemem_contracts.sessions.models import (
     NewEvent,
     Revision,
     Scope,
+    SessionSort,
     State,
     StateKey,
     StateNulls,
@@ -160,6 +161,11 @@ class ListSessions(RequestBody):
     project_id: Id | None = None
     active: bool | None = Field(
         default=None, description="True: created, active or paused. False: terminated or archived."
+    )
+    sort: SessionSort | None = Field(
+        default=None,
+        description="Newest or last updated first. If left out: last updated for a `status` without other filters but "
+        "`active`, else newest.",
     )
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
