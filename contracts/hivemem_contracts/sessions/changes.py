@@ -32,6 +32,7 @@ class StateChanged(ReplyBody):
     """The change of one scope of the state by a write."""
 
     state_delta: dict[str, JsonValue] = Field(description="The keys that were set; `null` for a deleted one.")
+    state_nulls: list[str] | None = Field(default=None, description="The keys that were set to the value `null`.")
 
 
 class ScopeChanged(StateChanged):

@@ -58,7 +58,7 @@ STATE_GET = Operation(
     "state_get",
     requests.GetState,
     replies.StateView,
-    summary="Read one state key, or all of them.",
+    summary="Read one state key, or all of them, of a session or of a shared scope.",
     errors=(NotFound,),
 )
 STATE_SET = Operation(
@@ -136,7 +136,7 @@ LIST = Operation(
     "list",
     requests.ListSessions,
     replies.SessionPage,
-    summary="List sessions, newest first: by status in the order of their last update, else of creation.",
+    summary="List sessions, newest or last updated first.",
 )
 MACHINE_PUT = Operation(
     NAME,

@@ -47,6 +47,9 @@ class StateView(ReplyBody):
 
     state: dict[str, JsonValue] | None = None
     value: JsonValue = None
+    exists: bool | None = Field(
+        default=None, description="Whether the key exists: its value may be `null`. `null` for all keys."
+    )
     revision: int = Field(description="The session's, or for a shared key its scope's (0: never written).")
 
 

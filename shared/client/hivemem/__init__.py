@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from hivemem_contracts.errors import RevisionConflict as RevisionConflict
     from hivemem_contracts.errors import TooLarge as TooLarge
     from hivemem_contracts.errors import Unavailable as Unavailable
+    from hivemem_contracts.identifiers import join_id as join_id
     from hivemem_contracts.identifiers import new_id as new_id
+    from hivemem_contracts.identifiers import split_id as split_id
     from hivemem_contracts.memory.models import AuditEntry as AuditEntry
     from hivemem_contracts.memory.models import Difference as Difference
     from hivemem_contracts.memory.models import ErasureReceipt as ErasureReceipt
@@ -114,7 +116,7 @@ _HOMES = {
         "TooLarge",
         "Unavailable",
     ),
-    "hivemem_contracts.identifiers": ("new_id",),
+    "hivemem_contracts.identifiers": ("join_id", "new_id", "split_id"),
     "hivemem_contracts.memory.models": (
         "AuditEntry",
         "Difference",
