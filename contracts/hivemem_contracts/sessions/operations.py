@@ -5,7 +5,6 @@ from typing import Final
 from hivemem_contracts.errors import AlreadyExists, IllegalTransition, NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.operations import Operation, ServiceContract
 from hivemem_contracts.sessions import replies, requests
-from hivemem_contracts.sessions.models import Session
 
 NAME: Final = "sessions"
 

@@ -15,7 +15,7 @@ class SessionView(ReplyBody):
     cut: bool = Field(default=False, description="True if fewer events than asked for fit the answer.")
     cursor: str | None = Field(
         default=None,
-        description="The place before the oldest of these events, for `events` with `reverse`; `null` if none is older.",
+        description="The place before the oldest of these, for `events` with `reverse`; `null` if none is older.",
     )
 
 
