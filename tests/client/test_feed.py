@@ -3,7 +3,9 @@
 import asyncio
 import gc
 from datetime import UTC, datetime, timedelta
+from typing import assert_type
 
+import orjson
 import pytest
 
 import hivemem
@@ -12,12 +14,12 @@ from hivemem_contracts.streams import CHANGES, SIGNATURE
 from .fleet import Fleet, eventually
 
 
-async def read(feed: hivemem.Feed, count: int) -> list[hivemem.Received]:
+async def read(feed: hivemem.Feed, count: int) -> list[hivemem.Change]:
     async with asyncio.timeout(10):
         return [await anext(feed) for _ in range(count)]
 
 
-async def read_all(feed: hivemem.Feed) -> list[hivemem.Received]:
+async def read_all(feed: hivemem.Feed) -> list[hivemem.Change]:
     return [change async for change in feed]
 
 
@@ -39,8 +41,42 @@ async def test_a_feed_yields_whole_changes_in_order(hive: hivemem.Hive, fleet: F
     assert [change.version for change in changes] == [1, 2, 3]
     assert [change.sequence for change in changes] == [1, 2, 3]
     first = changes[0]
-    assert (first.entity, first.operation, first.namespace, first.value) == ("event", "appended", "s1", {"sequence": 1})
+    assert (first.entity, first.operation, first.namespace) == ("event", "appended", "s1")
+    assert isinstance(first.value, hivemem.Event)
+    assert (first.value.event_id, first.value.sequence) == ("e1", 1)
     assert first.subject == "hive.chg.acme.event.s1"
+
+
+async def test_a_change_of_a_newer_fleet_is_read_as_json(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await fleet.announce("acme", "s1", 1, entity="note", operation="put", value={"text": "hello"})
+    await fleet.announce("acme", "s1", 2, operation="hidden", value=None)
+    await fleet.announce("acme", "s1", 3, value={"event_id": "e3", "form": "of later"})
+    await fleet.announce("acme", "s1", 4, entity="session", operation="deleted", value={"by": "rule"})
+
+    async with hive.changes(since="start") as feed:
+        *others, deleted = await read(feed, 4)
+
+    assert [(change.entity, change.operation) for change in others] == [("other", "other")] * 3
+    assert [change.kind for change in others] == ["note.put", "event.hidden", "event.appended"]
+    assert [change.value for change in others] == [{"text": "hello"}, None, {"event_id": "e3", "form": "of later"}]
+    assert [change.version for change in others] == [1, 2, 3]
+    assert (deleted.kind, deleted.entity, deleted.value) == ("session.deleted", "session", None)
+    assert orjson.loads(deleted.data)["value"] == {"by": "rule"}
+
+
+async def test_types_narrow_by_entity_and_operation(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await announce(fleet, 1)
+    await fleet.announce("acme", "s1", 2, value=None, value_omitted=True)
+
+    async with hive.changes(since="start") as feed:
+        for change in await read(feed, 2):
+            assert change.entity == "event"
+            assert_type(change.value, hivemem.Event | None)
+            if change.value_omitted:
+                assert (change.version, change.value) == (2, None)
+            elif change.value is not None:
+                assert_type(change.value.sequence, int)
+                assert change.value.sequence == 1
 
 
 async def test_now_is_the_moment_of_opening(hive: hivemem.Hive, fleet: Fleet) -> None:
