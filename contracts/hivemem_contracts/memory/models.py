@@ -6,12 +6,13 @@ from pydantic import Field, JsonValue
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
+from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import MEMORY_VALUE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
-MemoryValue = Annotated[JsonValue, MaxBytes(MEMORY_VALUE_BYTES)]
+MemoryValue = Annotated[Json, FromPython(), MaxBytes(MEMORY_VALUE_BYTES)]
 """Any JSON, of a limited size."""
 
 Importance = Annotated[float, Field(ge=0, le=1)]
