@@ -46,7 +46,8 @@ class ChangeKind:
 
     `value` is the model of the change's value, None if the change has no value. `address` names the parts below the
     entity: one token each, except a namespace, which has a token for each segment. The last part follows the key marker
-    if `keyed`, and may be left out with the marker if `key_optional`.
+    if `keyed`, and may be left out with the marker if `key_optional`. `starts` lists the possible values of the first
+    part, if it is not free text or a namespace.
     """
 
     entity: str
@@ -56,6 +57,7 @@ class ChangeKind:
     address: tuple[str, ...]
     keyed: bool = False
     key_optional: bool = False
+    starts: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -16,10 +16,11 @@ from hivemem.cursor import Cursor, StreamState, cursor_text, nanoseconds
 from hivemem.feed_buffer import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
 from hivemem.options import CallOptions
+from hivemem.prefixes import feed_filters
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.identifiers import format_time, microseconds_from_time
 from hivemem_contracts.streams import CHANGES
-from hivemem_contracts.subjects import change_filters, change_prefix
+from hivemem_contracts.subjects import change_prefix
 
 log = logging.getLogger("hivemem")
 
@@ -59,7 +60,7 @@ class Feed:
         options: CallOptions,
     ) -> None:
         self._connection = connection
-        self._filters = change_filters(tenant, prefix)
+        self._filters = feed_filters(tenant, prefix)
         self._since = _start_of(since)
         self._skips = on_gap == "skip"
         self._options = options
