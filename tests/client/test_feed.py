@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 import orjson
 import pytest
@@ -204,17 +204,21 @@ async def test_a_time_starts_at_the_first_change_after_it(hive: hivemem.Hive, fl
 
 
 async def test_a_body_cannot_forge_its_place(hive: hivemem.Hive, fleet: Fleet) -> None:
-    await fleet.store(
-        "hive.chg.acme.event.s1",
-        b'{"entity":"event","operation":"appended","tenant":"acme","namespace":"s1","version":1,"actor":"a",'
-        b'"at":"2025-01-01T00:00:00Z","sequence":99,"cursor":"c1-1","subject":"x"}',
-    )
+    forged: dict[str, Any] = {"kind": "session.deleted", "sequence": 99, "subject": "x", "cursor": "c1-1", "data": "{}"}
+    body = {"entity": "session", "operation": "state_changed", "tenant": "acme", "namespace": "s1", "version": 1}
+    body |= {"actor": "worker", "at": "2026-01-31T09:30:00Z", **forged}
+    for version, entity in enumerate(("session", "other", "note"), start=1):
+        await fleet.store("hive.chg.acme.session.s1", orjson.dumps({**body, "entity": entity, "version": version}))
 
     async with hive.changes(since="start") as feed:
-        (change,) = await read(feed, 1)
+        changes = await read(feed, 3)
+        cursor = feed.cursor
 
-    assert (change.sequence, change.subject) == (1, "hive.chg.acme.event.s1")
-    assert change.cursor != "c1-1"
+    kinds = ["session.state_changed", "other.state_changed", "note.state_changed"]
+    assert [(change.kind, change.sequence) for change in changes] == list(zip(kinds, (1, 2, 3), strict=True))
+    assert {change.subject for change in changes} == {"hive.chg.acme.session.s1"}
+    assert changes[-1].cursor == cursor
+    assert orjson.loads(changes[0].data)["kind"] == "session.deleted"
 
 
 async def test_truncated_history_is_raised_and_can_be_resumed(hive: hivemem.Hive, fleet: Fleet) -> None:

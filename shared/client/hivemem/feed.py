@@ -160,7 +160,8 @@ class Feed:
             return None
         # Set past the validation, which would cost a second pass. The body cannot forge them: they come after it.
         fields = vars(change)
-        fields["kind"] = fields["kind"] or f"{change.entity}.{change.operation}"
+        if change.entity != "other":
+            fields["kind"] = f"{change.entity}.{change.operation}"
         fields["sequence"], fields["subject"], fields["cursor"] = item.sequence, item.subject, cursor
         fields["data"] = item.data
         return change
