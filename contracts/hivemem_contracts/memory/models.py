@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
+from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import (
     ID_CHARACTERS,
     MEMORY_INDEX_TEXTS,
@@ -19,7 +20,7 @@ from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
-MemoryValue = Annotated[JsonValue, MaxBytes(MEMORY_VALUE_BYTES)]
+MemoryValue = Annotated[Json, FromPython(), MaxBytes(MEMORY_VALUE_BYTES)]
 """Any JSON, of a limited size."""
 
 Where = Annotated[

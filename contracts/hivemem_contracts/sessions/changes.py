@@ -41,6 +41,9 @@ class ScopeChanged(StateChanged):
     session_id: str | None = Field(default=None, description="The session that made the change.")
 
 
+SCOPES: Final = ("user", "app", "project")
+"""The shared scopes of the state."""
+
 _SESSION: Final = ("session_id",)
 _SCOPE: Final = ("scope", "scope_id")
 
@@ -79,5 +82,6 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         ScopeChanged,
         "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` its id.",
         _SCOPE,
+        starts=SCOPES,
     ),
 )

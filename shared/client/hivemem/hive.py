@@ -141,11 +141,12 @@ class Hive(Services):
     ) -> Feed:
         """Follow the changes of the tenant, or those at and below a prefix, as they are committed, without an end.
 
-        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`. `since` is `"now"`, `"start"`,
-        a time, or the `cursor` of a change, after which it continues. `"now"` is the moment at which the feed opens:
-        with `async with hive.changes() as feed`, or at the first step of a bare `async for`. After a gap the feed
+        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`; or it is a whole subject.
+        `since` is `"now"`, `"start"`, a time, or the `cursor` of a change, after which it continues. `"now"` is the
+        moment at which the feed opens: with `async with hive.changes() as feed`, or at the first step of a bare
+        `async for`. The type of a change's `value` follows from its `entity` and `operation`. After a gap the feed
         raises `FeedTruncated`, `FeedRecreated` or `UnreadableChange`; with `on_gap="skip"` it logs a warning and
-        continues.
+        continues. Raises `InvalidRequest` for a prefix that no change can have.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
