@@ -16,7 +16,7 @@ WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
     """Run the command in a thread, because it has an event loop of its own."""
     arguments = ["--url", url, "--tenant", "acme", "--agent", "bot", "--timeout", "5", *words]
-    return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE, prog_name="hivemem")
 
 
 async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:

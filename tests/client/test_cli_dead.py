@@ -20,7 +20,7 @@ async def test_the_list_names_what_and_why(shared_server: Server, fleet: Fleet) 
 
     assert none.stdout.strip() == "none"
     assert "NotFound: there is no session s1" in shown.stdout
-    assert "hivemem dead list --cursor 2" in shown.stdout
+    assert "dead list --limit 1 --cursor 2\n" in shown.stdout
     assert [item["sequence"] for item in document["items"]] == [1, 2]
     assert document["items"][0]["error"]["code"] == 40401
 

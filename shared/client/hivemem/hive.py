@@ -277,12 +277,13 @@ class Hive(Services):
 class Connecting:
     """The result of `connect`: await it for a client, or enter it with `async with`, which also closes the client."""
 
-    def __init__(self, hive: Hive, timeout_seconds: float) -> None:
+    def __init__(self, hive: Hive, timeout_seconds: float, *, retry_refused: bool) -> None:
         self._hive = hive
         self._timeout_seconds = timeout_seconds
+        self._retry_refused = retry_refused
 
     async def _open(self) -> Hive:
-        await self._hive.connection.open(self._timeout_seconds)
+        await self._hive.connection.open(self._timeout_seconds, retry_refused=self._retry_refused)
         return self._hive
 
     def __await__(self) -> Generator[Any, None, Hive]:
@@ -303,14 +304,16 @@ def connect(
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,
     connect_timeout_seconds: float = 5.0,
+    retry_refused: bool = True,
     nats_options: Mapping[str, Any] | None = None,
     **options: Unpack[OptionFields],
 ) -> Connecting:
     """Connect to the fleet: `hive = await connect(…)`, or `async with connect(…) as hive`.
 
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
-    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
-    of every call, see `CallOptions`. Raises `Unavailable` if no server answers in time, `Forbidden` if it refuses the
+    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. While no server can be reached, the
+    client retries until the time is up; with `retry_refused=False`, servers that refuse the connection and unknown host
+    names are an error at once. The other arguments are the options of every call, see `CallOptions`. Raises `Unavailable` if no server answers in time, `Forbidden` if it refuses the
     credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. Once connected, the
     client reconnects automatically, without a time limit.
     """
@@ -323,4 +326,5 @@ def connect(
         connection = Connection(url, inbox, f"hivemem {agent}", nats_options or {})
     except ValueError as error:
         raise InvalidRequest(f"url: {error}", field="url") from None
-    return Connecting(Hive(connection, tenant, agent, CallOptions(**options)), connect_timeout_seconds)
+    hive = Hive(connection, tenant, agent, CallOptions(**options))
+    return Connecting(hive, connect_timeout_seconds, retry_refused=retry_refused)

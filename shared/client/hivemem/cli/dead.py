@@ -64,7 +64,7 @@ def list_letters(
     ]
     print_rows(rows)
     if page.cursor:
-        Console().print(Text(f"more: hivemem dead list --cursor {page.cursor}"))
+        Console().print(Text(f"more: {settings.next_page(page.cursor)}"), soft_wrap=True)
 
 
 @app.command()

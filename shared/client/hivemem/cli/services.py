@@ -17,7 +17,7 @@ from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command
 from hivemem.cli.transfer import export_command, import_command
 from hivemem_contracts.catalog import SERVICES
-from hivemem_contracts.operations import AnyOperation, ServiceContract
+from hivemem_contracts.operations import AnyOperation
 
 MessageId = Annotated[
     str | None,
@@ -47,13 +47,13 @@ def service_app(name: str) -> typer.Typer:
         help=escape(contract.summary), add_completion=False, no_args_is_help=True, rich_markup_mode="rich"
     )
     for operation in contract:
-        _add(app, contract, operation)
+        _add(app, operation)
     for word, command in MORE.get(name, {}).items():
         app.command(word)(command)
     return app
 
 
-def _add(app: typer.Typer, contract: ServiceContract, operation: AnyOperation) -> None:
+def _add(app: typer.Typer, operation: AnyOperation) -> None:
     word = operation.name.replace("_", "-")
     own = OWN.get(operation.full_name)
     if own is not None:
@@ -61,17 +61,17 @@ def _add(app: typer.Typer, contract: ServiceContract, operation: AnyOperation) -
         return
     errors = ", ".join(error.__name__ for error in operation.errors)
     text = escape(operation.summary) + (f"\n\nFails with {errors}." if errors else "")
-    app.command(word, cls=OperationCommand, help=text)(_command(operation, f"hivemem {contract.name} {word}"))
+    app.command(word, cls=OperationCommand, help=text)(_command(operation))
 
 
-def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
+def _command(operation: AnyOperation) -> Callable[..., None]:
     def command(ctx: typer.Context, **given: Any) -> None:
         settings = Settings.of(ctx, given.pop("json"))
         body = values_of(operation.request, given)
         if given.get("durable"):
             publish(settings, operation, body, given)
         else:
-            request(settings, operation, body, given, words)
+            request(settings, operation, body, given)
 
     own: dict[str, Any] = {"json": Json}
     if operation.writes:
@@ -97,16 +97,15 @@ def _default(name: str) -> bool | None:
     return False if name in ("json", "durable") else None
 
 
-def request(
-    settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any], words: str
-) -> None:
+def request(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
     """Send the request, and show the reply."""
     message_id = given.get("message_id")
     reply = run(settings, lambda hive: hive.with_options(message_id=message_id).request(operation.full_name, body))
     if settings.json:
         print_json(reply)
     else:
-        print_model(reply, words)
+        cursor = getattr(reply, "cursor", None)
+        print_model(reply, settings.next_page(cursor) if cursor else "")
 
 
 def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
