@@ -35,8 +35,8 @@ async def start(url: str, *words: str) -> asyncio.subprocess.Process:
     )
 
 
-async def in_a_terminal(url: str, *words: str) -> str:
-    """Run the command on a terminal, and return its output with the control sequences."""
+async def in_a_terminal(url: str, *words: str, typed: str = "", code: int = 0) -> str:
+    """Run the command on a terminal where someone types, and return its output with the control sequences."""
     ours, theirs = os.openpty()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
@@ -46,8 +46,9 @@ async def in_a_terminal(url: str, *words: str) -> str:
         stderr=theirs,
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     shown = await asyncio.to_thread(_until_closed, ours)
-    assert await process.wait() == 0, shown
+    assert await process.wait() == code, shown
     return shown
 
 

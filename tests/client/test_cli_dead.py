@@ -41,8 +41,8 @@ async def test_replay_and_discard_take_it_off_the_list(shared_server: Server, fl
         await fleet.bury("acme", GONE)
 
     replayed = await invoke(shared_server.url, "dead", "replay", "1")
-    discarded = await invoke(shared_server.url, "dead", "discard", "2")
-    document = await invoke_json(shared_server.url, "dead", "discard", "3")
+    discarded = await invoke(shared_server.url, "dead", "discard", "2", "--yes")
+    document = await invoke_json(shared_server.url, "dead", "discard", "3", "--yes")
 
     assert "is command 1 now, with id m1" in replayed.stdout
     assert "dead letter 2 is discarded" in discarded.stdout

@@ -122,7 +122,7 @@ async def test_any_json_value_can_be_set_and_a_name_needs_no_quotes(shared_serve
         (("sessions", "append", "--session-id", "s1", "--event", "@/no/such/file"), "cannot be read"),
         (("sessions", "sing"), "sing"),
         (("singing",), "singing"),
-        (("sesions", "list"), "Did you mean 'sessions'?"),
+        (("sesions", "list"), "Did you mean 'sessions'"),
         (("sessions", "list", "--aftr", "x"), "No such option: --aftr"),
         (("sessions", "create", "--sesion-id", "x", "a", "b"), "Did you mean --session-id?"),
         (("sessions", "list", "--tenant", "x"), "hivemem --tenant … sessions list"),
@@ -185,7 +185,7 @@ async def test_an_error_names_the_option_of_the_field(shared_server: Server, fle
     plain = await invoke(shared_server.url, "sessions", "events", "s1")
     root = await invoke("http://127.0.0.1", "sessions", "events", "s1")
 
-    assert "--event: type: it is odd" in nested.stderr
+    assert "--event: event.type: it is odd" in nested.stderr
     assert "--after: too large" in plain.stderr
     assert "hivemem sessions events --help" in plain.stderr
     assert "--url: " in root.stderr

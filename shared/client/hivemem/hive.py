@@ -313,9 +313,10 @@ def connect(
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
     passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. While no server can be reached, the
     client retries until the time is up; with `retry_refused=False`, servers that refuse the connection and unknown host
-    names are an error at once. The other arguments are the options of every call, see `CallOptions`. Raises `Unavailable` if no server answers in time, `Forbidden` if it refuses the
-    credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. Once connected, the
-    client reconnects automatically, without a time limit.
+    names are an error at once. The other arguments are the options of every call, see `CallOptions`. Raises
+    `Unavailable` if no server answers in time, `Forbidden` if it refuses the credentials, `InvalidRequest` if `url` is
+    malformed, and `TooLarge` if the names are too long. Once connected, the client reconnects automatically, without a
+    time limit.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:

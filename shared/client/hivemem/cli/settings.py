@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from hivemem.hive import Connecting, Hive
 
 FAILED: Final = 1
+WRONG: Final = 2
 NOT_REACHABLE: Final = 3
+INTERRUPTED: Final = 130
 CONNECT_SECONDS: Final = 5.0
 """A query is not worth a longer wait for a server that is slow to answer."""
 
@@ -87,13 +89,21 @@ def client(settings: Settings, connect_seconds: float = CONNECT_SECONDS) -> "Con
     )
 
 
-def run(settings: Settings, work: "Callable[[Hive], Awaitable[Result]]") -> Result:
-    """Run the work with a client, and turn an error into a message and an exit code."""
+def run(settings: Settings, work: "Callable[[Hive], Awaitable[Result]]", waiting: str = "") -> Result:
+    """Run the work with a client, and turn an error into a message and an exit code.
+
+    A terminal shows `waiting` if it takes long, unless the work shows its own progress.
+    """
     import asyncio
+
+    from hivemem.cli.progress import shown_when_slow
 
     async def connected() -> Result:
         async with client(settings) as hive:
-            return await work(hive)
+            if not waiting:
+                return await work(hive)
+            async with shown_when_slow(waiting):
+                return await work(hive)
 
     try:
         return asyncio.run(connected())
@@ -119,13 +129,17 @@ def fail(settings: Settings, error: HiveError) -> NoReturn:
     raise typer.Exit(NOT_REACHABLE if unreachable else FAILED)
 
 
+def interrupted(told: str) -> NoReturn:
+    """Say how far a command came before Ctrl-C, and exit."""
+    sys.stderr.write(f"{told}\n")
+    raise typer.Exit(INTERRUPTED)
+
+
 def detail_of(settings: Settings, error: HiveError) -> str:
-    """Return the text of an error with the option that set the field, in place of the field's name on the wire."""
+    """Return the text of an error with the option that set the field, before the path of a field within its JSON."""
     path, colon, said = error.detail.partition(":")
-    if not colon or path != error.context.get("field"):
-        return error.detail
     field, _, inner = path.partition(".")
     option = settings.options.get(field)
-    if option is None:
+    if not colon or path != error.context.get("field") or option is None:
         return error.detail
-    return f"{option}: {inner}:{said}" if inner else f"{option}:{said}"
+    return f"{option}: {error.detail}" if inner else f"{option}:{said}"
