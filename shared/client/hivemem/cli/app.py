@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from hivemem.cli.examples import add_examples
 from hivemem.cli.positional_fields import HELP
 from hivemem.cli.settings import Settings
 from hivemem.cli.summaries import SERVICES
@@ -34,7 +35,13 @@ GROUPS = {
 WORDS = "hivemem.words"
 """The whole command line among the data of a run."""
 
-EPILOG = """`hivemem COMMAND --help` has the options and examples of a command.
+EPILOG = """Examples:
+
+hivemem up
+
+hivemem sessions create travel alice
+
+hivemem memory put --help
 
 Exit codes:
 
@@ -96,6 +103,7 @@ class Subcommands(TyperGroup):
             found = not_installed
         command = typer.main.get_command(found if isinstance(found, typer.Typer) else _as_app(found))
         command.name = name
+        add_examples(command, name)
         return command
 
 
