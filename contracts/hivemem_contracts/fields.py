@@ -6,11 +6,14 @@ from pydantic import Field
 
 from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import CURSOR_CHARACTERS, LIST_MAXIMUM, VALUE_BYTES
+from hivemem_contracts.named_types import NamedType
 from hivemem_contracts.sizes import MaxBytes
 
 Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
 Cursor = Annotated[
-    str, Field(min_length=1, max_length=CURSOR_CHARACTERS, description="The cursor of the previous page.")
+    str,
+    Field(min_length=1, max_length=CURSOR_CHARACTERS, description="The cursor of the previous page."),
+    NamedType("Cursor", "A place in a list. Its content is not part of the contract."),
 ]
 Value = Annotated[Json, FromPython(), MaxBytes(VALUE_BYTES)]
 """Any JSON, of a limited size."""

@@ -13,13 +13,20 @@ from pydantic import AfterValidator, PlainSerializer, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.limits import ID_CHARACTERS, INBOX_PREFIX_BYTES
+from hivemem_contracts.named_types import NamedType
+from hivemem_contracts.patterns import CONTROL, NO_CONTROL_NO_EDGE_SPACE, SPACE_OR_CONTROL
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_NO_CONTROL_NO_EDGE_SPACE: Final = r"^[^\p{Cc}\s](?:[^\p{Cc}]*[^\p{Cc}\s])?$"
 NAMESPACE_ROOTS: Final = ("temp", "session", "user", "app", "project")
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS, pattern=_NO_CONTROL_NO_EDGE_SPACE)]
-"""An id, a ULID or the caller's own: 1-256 characters, no control characters, no space at either end."""
+Id = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=ID_CHARACTERS, pattern=NO_CONTROL_NO_EDGE_SPACE),
+    NamedType(
+        "Id",
+        f"A ULID or the caller's own: 1 to {ID_CHARACTERS} characters, no control characters, no space at either end.",
+    ),
+]
 
 _JOINED_PART: Final = re.compile(r"(?:[^%/]|%25|%2F)+")
 
@@ -48,8 +55,16 @@ def split_id(joined: str) -> tuple[str, ...]:
     return tuple(part.replace("%2F", "/").replace("%25", "%") for part in parts)
 
 
-AgentName = Annotated[str, StringConstraints(min_length=1, max_length=INBOX_PREFIX_BYTES)]
-"""The name of an agent, which may be any text that a subject can carry."""
+AgentName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=INBOX_PREFIX_BYTES),
+    NamedType("AgentName", "The name of an agent: any text that a subject can carry."),
+]
+
+# The patterns of namespaces include the rules of an id.
+_ROOT: Final = f"(?:{'|'.join(NAMESPACE_ROOTS)})"
+_SEGMENTS: Final = rf"(?::[^{CONTROL}:]+)*:[^{CONTROL}:]*[^{SPACE_OR_CONTROL}:]"
+_SUFFIX: Final = rf"[^{SPACE_OR_CONTROL}:](?:(?::?[^{CONTROL}:])*:?[^{SPACE_OR_CONTROL}:])?"
 
 
 def _check_namespace(value: str) -> str:
@@ -63,8 +78,16 @@ def _check_namespace(value: str) -> str:
     return value
 
 
-Namespace = Annotated[Id, AfterValidator(_check_namespace)]
-"""A namespace: at least two non-empty segments joined by ':', the first one of `temp session user app project`."""
+Namespace = Annotated[
+    Id,
+    AfterValidator(_check_namespace),
+    NamedType(
+        "Namespace",
+        "An id of at least two non-empty segments joined by `:`, the first one `temp`, `session`, `user`, `app` or "
+        "`project`.",
+        {"pattern": f"^{_ROOT}{_SEGMENTS}$"},
+    ),
+]
 
 
 def _check_prefix(value: str) -> str:
@@ -76,8 +99,16 @@ def _check_prefix(value: str) -> str:
     return value
 
 
-NamespacePrefix = Annotated[Id, AfterValidator(_check_prefix)]
-"""A prefix of whole segments: `user:alice` covers itself and all namespaces that begin with `user:alice:`."""
+NamespacePrefix = Annotated[
+    Id,
+    AfterValidator(_check_prefix),
+    NamedType(
+        "NamespacePrefix",
+        "The first segments of a namespace: `user:alice` covers itself and all namespaces that begin with "
+        "`user:alice:`.",
+        {"pattern": f"^{_ROOT}(?:{_SEGMENTS})?$"},
+    ),
+]
 
 
 def _check_suffix(value: str) -> str:
@@ -86,8 +117,15 @@ def _check_suffix(value: str) -> str:
     return value
 
 
-NamespaceSuffix = Annotated[Id, AfterValidator(_check_suffix)]
-"""The last segments of a namespace: `travel` is the end of `user:alice:travel`, and `el` is not."""
+NamespaceSuffix = Annotated[
+    Id,
+    AfterValidator(_check_suffix),
+    NamedType(
+        "NamespaceSuffix",
+        "The last segments of a namespace: `travel` is the end of `user:alice:travel`, and `el` is not.",
+        {"pattern": f"^{_SUFFIX}$"},
+    ),
+]
 
 
 def ends_with(suffix: str, namespace: str) -> bool:
@@ -125,8 +163,22 @@ def _in_utc(moment: datetime) -> datetime:
         raise PydanticCustomError("time_range", "a time is in the years 1 to 9999 of UTC") from error
 
 
-Time = Annotated[datetime, AfterValidator(_in_utc), PlainSerializer(format_time, return_type=str, when_used="json")]
-"""A moment in UTC with microseconds."""
+_CLOCK: Final = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_RFC_3339: Final = (
+    rf"^[0-9]{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T{_CLOCK}:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-]{_CLOCK})$"
+)
+
+Time = Annotated[
+    datetime,
+    AfterValidator(_in_utc),
+    PlainSerializer(format_time, return_type=str, when_used="json"),
+    NamedType(
+        "Time",
+        "A moment as in RFC 3339, with its offset from UTC, in the years 1 to 9999 of UTC. Digits past the microsecond "
+        "are cut off; there are no leap seconds.",
+        {"pattern": _RFC_3339},
+    ),
+]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

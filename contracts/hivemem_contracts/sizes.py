@@ -4,7 +4,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -12,6 +12,9 @@ from pydantic_core import CoreSchema, to_json
 
 from hivemem_contracts.error_values import field_path
 from hivemem_contracts.errors import TooLarge
+
+MAX_BYTES: Final = "x-max-bytes"
+"""The keyword that carries a limit to the generator of the documents, which says it in words."""
 
 _Step = str | None
 """A step to a value: a field's name, or None for each item of a list or each value of an object."""
@@ -25,7 +28,7 @@ class MaxBytes:
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
-        schema["x-max-bytes"] = self.limit
+        schema[MAX_BYTES] = self.limit
         return schema
 
 

@@ -6,18 +6,35 @@ from pydantic import Field, StringConstraints
 
 from hivemem_contracts.identifiers import Time
 from hivemem_contracts.json_values import FromPython, Json
-from hivemem_contracts.limits import ARTIFACT_DATA_CHARACTERS, ARTIFACT_METADATA_BYTES
+from hivemem_contracts.limits import ARTIFACT_DATA_CHARACTERS, ARTIFACT_INLINE_BYTES, ARTIFACT_METADATA_BYTES
 from hivemem_contracts.model import ReplyBody
+from hivemem_contracts.named_types import NamedType
 from hivemem_contracts.sizes import MaxBytes
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Sha256 = Annotated[
+    str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), NamedType("Sha256", "A SHA-256 hash, in hexadecimal.")
+]
 _TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
-ContentType = Annotated[str, StringConstraints(max_length=255, pattern=rf"^{_TOKEN}/{_TOKEN}(?:; ?[!-~][ -~]*)?$")]
-"""A media type, such as `text/plain; charset=utf-8`."""
+ContentType = Annotated[
+    str,
+    StringConstraints(max_length=255, pattern=rf"^{_TOKEN}/{_TOKEN}(?:; ?[!-~][ -~]*)?$"),
+    NamedType("ContentType", "A media type, such as `text/plain; charset=utf-8`."),
+]
 
 ArtifactMetadata = Annotated[dict[str, Json], FromPython(), MaxBytes(ARTIFACT_METADATA_BYTES)]
-Base64 = Annotated[str, MaxBytes(ARTIFACT_DATA_CHARACTERS + 2)]
-"""Bytes in standard base64, with padding."""
+Base64 = Annotated[
+    str,
+    MaxBytes(ARTIFACT_DATA_CHARACTERS + 2),
+    NamedType(
+        "Base64",
+        f"At most {ARTIFACT_INLINE_BYTES} bytes in standard base64, with padding.",
+        {
+            "contentEncoding": "base64",
+            "maxLength": ARTIFACT_DATA_CHARACTERS,
+            "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        },
+    ),
+]
 
 Size = Annotated[int, Field(ge=0, le=2**53)]
 

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.limits import ARTIFACT_NAME_BYTES, ARTIFACT_SEGMENT_BYTES
+from hivemem_contracts.named_types import NamedType
+from hivemem_contracts.patterns import CONTROL, SPACE_OR_CONTROL
 
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 """Unicode categories of invisible characters, and of characters that systems treat differently."""
@@ -82,8 +84,18 @@ def _check_compatible(name: str) -> None:
             raise _refuse(f"{segment!r} is the name of a device on some systems")
 
 
+_LAST: Final = rf"[^{SPACE_OR_CONTROL}/\\:.]"
+_SEGMENT: Final = rf"(?:{_LAST}|[^{SPACE_OR_CONTROL}/\\:][^{CONTROL}/\\:]*{_LAST})"
+
 ArtifactName = Annotated[
-    str, StringConstraints(min_length=1, max_length=ARTIFACT_NAME_BYTES), AfterValidator(check_name)
+    str,
+    StringConstraints(min_length=1, max_length=ARTIFACT_NAME_BYTES),
+    AfterValidator(check_name),
+    NamedType(
+        "ArtifactName",
+        "The name of a file: segments joined by `/`, in Unicode's normal form C, without invisible characters, without "
+        "names of devices such as `NUL` and without look-alikes that would make it another path on some system; at "
+        f"most {ARTIFACT_SEGMENT_BYTES} bytes a segment and {ARTIFACT_NAME_BYTES} in all, in UTF-8.",
+        {"pattern": f"^{_SEGMENT}(?:/{_SEGMENT})*$"},
+    ),
 ]
-"""A name of a file: segments joined by `/`, none of them empty, `.` or `..`, without control characters, and no other
-path on any system; at most 200 bytes a segment and 512 in all, in UTF-8."""

@@ -10,8 +10,9 @@ from hivemem_contracts.fields import Cursor, Limit, Version
 from hivemem_contracts.identifiers import Id
 from hivemem_contracts.limits import ARTIFACT_NAME_BYTES, LIST_DEFAULT, LIST_MAXIMUM
 from hivemem_contracts.model import RequestBody
+from hivemem_contracts.patterns import NO_CONTROL
 
-NamePrefix = Annotated[str, StringConstraints(min_length=1, max_length=ARTIFACT_NAME_BYTES, pattern=r"^[^\p{Cc}]+$")]
+NamePrefix = Annotated[str, StringConstraints(min_length=1, max_length=ARTIFACT_NAME_BYTES, pattern=NO_CONTROL)]
 Grace = Annotated[int, Field(ge=0, le=2**31)]
 
 

@@ -65,4 +65,4 @@ def _read(file: Path) -> str | None:
 
 
 def _json(document: Schema) -> str:
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"

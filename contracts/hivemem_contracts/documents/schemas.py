@@ -1,6 +1,6 @@
 """JSON Schemas of every body, and of the error body that can answer any request."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from pydantic import BaseModel
@@ -8,12 +8,10 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change
+from hivemem_contracts.documents.portable import Schema, portable
 from hivemem_contracts.errors import ALL_ERRORS, HiveError
 
-Schema = dict[str, Any]
-
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_ANY_JSON: Final = "JsonValue"
 
 
 class _WithoutFieldTitles(GenerateJsonSchema):
@@ -25,7 +23,7 @@ class _WithoutFieldTitles(GenerateJsonSchema):
 
 def schema_of(model: type[BaseModel]) -> Schema:
     """Return the self-contained schema of one model."""
-    return _tidied(model.model_json_schema(schema_generator=_WithoutFieldTitles))
+    return portable(model.model_json_schema(schema_generator=_WithoutFieldTitles), "#/$defs")
 
 
 def shared_schemas(models: Iterable[type[BaseModel]], reference: str) -> dict[str, Schema]:
@@ -34,7 +32,7 @@ def shared_schemas(models: Iterable[type[BaseModel]], reference: str) -> dict[st
     _, together = models_json_schema(
         cast("Any", inputs), ref_template=reference + "/{model}", schema_generator=_WithoutFieldTitles
     )
-    return cast("dict[str, Schema]", _tidied(together)["$defs"])
+    return cast("dict[str, Schema]", portable(together, reference)["$defs"])
 
 
 def error_schema() -> Schema:
@@ -49,15 +47,15 @@ def error_schema() -> Schema:
                 "type": "object",
                 "required": ["code", "name", "detail", "retryable", "context"],
                 "properties": {
-                    "code": {"type": "integer", "description": "A code of `x-errors`, or of a newer fleet."},
+                    "code": {"type": "integer"},
                     "name": {"type": "string"},
                     "detail": {"type": "string", "description": "For people; it may change."},
                     "retryable": {"type": "boolean", "description": "The same call may succeed later."},
-                    "context": {"type": "object", "description": "What the code's description promises."},
+                    "context": {"type": "object", "description": "What the description of the code promises."},
                 },
+                "anyOf": [*map(_described, ALL_ERRORS), {"title": "Another", "description": "Of a newer fleet."}],
             }
         },
-        "x-errors": [_described(error) for error in ALL_ERRORS],
     }
 
 
@@ -79,37 +77,9 @@ def summary_of(documented: type) -> str:
 
 
 def _described(error: type[HiveError]) -> Schema:
+    fixed = {"code": error.code, "name": error.__name__, "retryable": error.retryable}
     return {
-        "code": error.code,
-        "name": error.__name__,
-        "retryable": error.retryable,
+        "title": error.__name__,
         "description": summary_of(error),
+        "properties": {name: {"const": value} for name, value in fixed.items()},
     }
-
-
-def _tidied(schema: Mapping[str, Any]) -> Schema:
-    """Inline the schema of any JSON as `{}`, and wrap a reference that has siblings, for older dialects."""
-    tidy = {name: _tidied_value(value) for name, value in _unwrapped(schema).items()}
-    if "$defs" in tidy:
-        tidy["$defs"].pop(_ANY_JSON, None)
-        if not tidy["$defs"]:
-            del tidy["$defs"]
-    return tidy
-
-
-def _tidied_value(value: object) -> Any:
-    if isinstance(value, dict):
-        return _tidied(cast("Schema", value))
-    if isinstance(value, list):
-        return [_tidied_value(item) for item in cast("list[object]", value)]
-    return value
-
-
-def _unwrapped(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = schema.get("$ref")
-    if not isinstance(reference, str):
-        return schema
-    beside = {name: value for name, value in schema.items() if name != "$ref"}
-    if reference.endswith(f"/{_ANY_JSON}"):
-        return beside
-    return {"allOf": [{"$ref": reference}], **beside} if beside else schema

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from hivemem_contracts.fields import Metadata
+from hivemem_contracts.fields import Metadata, Version
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
 from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import (
@@ -17,6 +17,7 @@ from hivemem_contracts.limits import (
     VALUE_BYTES,
 )
 from hivemem_contracts.model import ReplyBody, RequestBody
+from hivemem_contracts.patterns import NOT_BLANK
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
@@ -37,7 +38,7 @@ def _require_false(value: bool) -> bool:
     return value
 
 
-IndexedText = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+IndexedText = Annotated[str, StringConstraints(min_length=1, pattern=NOT_BLANK)]
 IndexedAs = (
     Annotated[list[IndexedText], Field(min_length=1, max_length=MEMORY_INDEX_TEXTS), MaxBytes(VALUE_BYTES)]
     | Annotated[bool, AfterValidator(_require_false), WithJsonSchema({"type": "boolean", "const": False})]
@@ -75,7 +76,7 @@ class Copied(RequestBody):
 
     namespace: Namespace
     key: Id
-    version: int
+    version: Version
     created_by: AgentName
     created_at: Time
     updated_by: AgentName

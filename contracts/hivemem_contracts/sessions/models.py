@@ -9,12 +9,22 @@ from hivemem_contracts.identifiers import Id, Time
 from hivemem_contracts.json_values import FromPython
 from hivemem_contracts.limits import BATCH_ITEMS, MACHINE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
+from hivemem_contracts.named_types import NamedType
+from hivemem_contracts.patterns import NO_CONTROL
 from hivemem_contracts.sizes import MaxBytes
 
 Status = Literal["created", "active", "paused", "terminated", "archived"]
-StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\p{Cc}]+$")]
+StateKey = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=256, pattern=NO_CONTROL),
+    NamedType(
+        "StateKey",
+        "A key of the state: 1 to 256 characters, no control characters. A key of a shared scope begins with `user:`, "
+        "`app:` or `project:`, a temporary one with `temp:`.",
+    ),
+]
 State = Annotated[dict[StateKey, Value], FromPython()]
-StateNulls = Annotated[list[StateKey], Field(max_length=BATCH_ITEMS)]
+StateNulls = Annotated[list[StateKey], Field(max_length=BATCH_ITEMS, json_schema_extra={"uniqueItems": True})]
 Scope = Literal["user", "app", "project"]
 SessionSort = Literal["-created_at", "-updated_at"]
 Revision = Annotated[int, Field(ge=1, le=2**53)]

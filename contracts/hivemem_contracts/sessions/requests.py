@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
@@ -84,8 +84,12 @@ class AppendEvents(RequestBody):
 
 class ListEvents(RequestBody):
     session_id: Id
-    after: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Only later sequences than this.")
-    before: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Only earlier sequences than this.")
+    after: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        default=None, description="Only later sequences than this."
+    )
+    before: Annotated[int, Field(ge=1, le=2**53)] | None = Field(
+        default=None, description="Only earlier sequences than this."
+    )
     since: Time | None = Field(default=None, description="Only events committed at this moment or later.")
     until: Time | None = Field(default=None, description="Only events committed before this moment.")
     type: Id | None = None
@@ -122,6 +126,17 @@ class SetStatus(RequestBody):
 
 
 class UpdateSession(RequestBody):
+    """Change the metadata, the project, or both."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"properties": {"metadata": {"type": "object"}}, "required": ["metadata"]},
+                {"properties": {"project_id": {"type": "string"}}, "required": ["project_id"]},
+            ]
+        }
+    )
+
     session_id: Id
     metadata: Metadata | None = Field(
         default=None, description="A JSON merge patch (RFC 7396): `null` removes a field."

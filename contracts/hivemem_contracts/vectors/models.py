@@ -2,27 +2,45 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Time
+from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS, RECALL_FILTERS
 from hivemem_contracts.memory.models import Importance, MemoryType
 from hivemem_contracts.model import ReplyBody, RequestBody
+from hivemem_contracts.named_types import NamedType
 
 Embedding = Annotated[list[float], Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)]
 """An embedding: finite numbers, one for each dimension of the collection."""
 
-Collection = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,47}$")]
+Collection = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,47}$"),
+    NamedType("Collection", "The name of a collection: 1 to 48 of `a-z0-9_-`, the first one a letter or a digit."),
+]
 ItemKind = Literal["memory", "event"]
 IndexState = Literal["pending", "synced", "failed", "stale"]
 Share = Annotated[float, Field(ge=0, le=1)]
-Matched = Annotated[dict[Id, str | int | bool], Field(max_length=RECALL_FILTERS)]
+Matched = Annotated[
+    dict[Id, str | Annotated[int, Field(ge=INTEGER_MINIMUM, le=INTEGER_MAXIMUM)] | bool],
+    Field(max_length=RECALL_FILTERS),
+]
 """Metadata fields with their required values; all of them must match."""
 
 
 class Weights(RequestBody):
-    """The weights of the score. Only the proportions of the first three matter."""
+    """The weights of the score. Only the proportions of the first three matter, and one of them is more than 0."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {
+                "properties": {name: {"const": 0} for name in ("relevance", "recency", "importance")},
+                "required": ["relevance"],
+            }
+        }
+    )
 
     relevance: Share = 1.0
     recency: Share = 0.0

@@ -18,6 +18,7 @@ from hivemem_contracts.limits import (
 )
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.model import RequestBody
+from hivemem_contracts.patterns import NOT_BLANK
 from hivemem_contracts.sizes import MaxBytes
 from hivemem_contracts.vectors.models import Collection, Embedding, IndexState, ItemKind, Matched, RecallFilter, Weights
 
@@ -46,7 +47,7 @@ class DeleteVector(RequestBody):
 
 
 class Recall(RequestBody):
-    query: Annotated[str, StringConstraints(min_length=1, max_length=QUERY_CHARACTERS, pattern=r"\S")]
+    query: Annotated[str, StringConstraints(min_length=1, max_length=QUERY_CHARACTERS, pattern=NOT_BLANK)]
     namespace_prefix: NamespacePrefix | None = None
     memory_type: MemoryType | None = None
     kinds: Annotated[list[ItemKind], Field(min_length=1, max_length=2)] | None = Field(
