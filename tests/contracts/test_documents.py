@@ -14,8 +14,11 @@ from hivemem_contracts.__main__ import main
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change
 from hivemem_contracts.documents.folder import BrokenPageError, stale, write
+from hivemem_contracts.documents.shapes import fields
 from hivemem_contracts.errors import ALL_ERRORS, error_from_body
 from hivemem_contracts.limits import VALUE_BYTES
+from hivemem_contracts.sessions.replies import EventPage, StateView
+from hivemem_contracts.sessions.requests import GetSession
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -137,6 +140,12 @@ def test_every_body_has_a_schema_that_is_whole_in_itself() -> None:
 def test_a_schema_says_how_large_a_value_may_be() -> None:
     event = read(DOCS / "schemas" / "sessions.append.request.json")["$defs"]["NewEvent"]["properties"]
     assert event["content"]["description"] == f"Any JSON. At most {VALUE_BYTES:,} bytes as JSON in UTF-8."
+
+
+def test_the_tables_have_types_and_defaults() -> None:
+    assert fields(GetSession) == "{session_id: Id, events?: int = 0, revision?: int, at?: Time}"
+    assert fields(StateView) == "{state?: {text: Json}, value?: Json, exists?: bool, revision: int}"
+    assert fields(EventPage) == "{items: [Event], cursor: text or null}"
 
 
 def test_the_error_schema_has_the_table_of_codes() -> None:

@@ -27,7 +27,7 @@ Base64 = Annotated[
     MaxBytes(ARTIFACT_DATA_CHARACTERS + 2),
     NamedType(
         "Base64",
-        f"At most {ARTIFACT_INLINE_BYTES} bytes in standard base64, with padding.",
+        f"At most {ARTIFACT_INLINE_BYTES:,} bytes in standard base64, with padding.",
         {
             "contentEncoding": "base64",
             "maxLength": ARTIFACT_DATA_CHARACTERS,

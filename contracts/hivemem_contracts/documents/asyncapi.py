@@ -11,7 +11,7 @@ from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents import raw
 from hivemem_contracts.documents.headers import change_headers, dead_headers, error_headers, request_headers
-from hivemem_contracts.documents.schemas import Schema, error_schema, shared_schemas
+from hivemem_contracts.documents.schemas import Schema, body_models, error_schema, shared_schemas
 from hivemem_contracts.operations import COMMON_ERRORS, WRITE_ERRORS, AnyOperation
 from hivemem_contracts.subjects import KEY_MARKER
 
@@ -222,8 +222,4 @@ def _change_payload(kind: ChangeKind) -> Schema:
 
 
 def _schemas() -> dict[str, Any]:
-    models: list[type[BaseModel]] = [Change]
-    for operation in _all_operations():
-        models += [operation.request, operation.reply]
-    models += [kind.value for kind in CHANGES if kind.value is not None]
-    return shared_schemas(models, _SCHEMAS) | {"Error": error_schema()}
+    return shared_schemas(body_models(), _SCHEMAS) | {"Error": error_schema()}

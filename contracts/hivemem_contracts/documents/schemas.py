@@ -26,6 +26,15 @@ def schema_of(model: type[BaseModel]) -> Schema:
     return portable(model.model_json_schema(schema_generator=_WithoutFieldTitles), "#/$defs")
 
 
+def body_models() -> list[type[BaseModel]]:
+    """Return the models of all requests, replies and changes."""
+    models: list[type[BaseModel]] = [Change]
+    for service in SERVICES:
+        for operation in service:
+            models += [operation.request, operation.reply]
+    return models + [kind.value for kind in CHANGES if kind.value is not None]
+
+
 def shared_schemas(models: Iterable[type[BaseModel]], reference: str) -> dict[str, Schema]:
     """Return the schemas of many models and their parts, by name; `reference` is the prefix of their references."""
     inputs = [(model, "validation") for model in dict.fromkeys(models)]

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from hivemem_contracts import limits
 from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents.schemas import summary_of
+from hivemem_contracts.documents.shapes import fields, words
 from hivemem_contracts.errors import ALL_ERRORS
 from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.operations import AnyOperation
@@ -57,6 +57,7 @@ def generated_parts() -> dict[str, str]:
     return {
         "operations": "\n".join(_operations()),
         "shapes": "\n".join(_shapes()),
+        "types": "\n".join(_types()),
         "changes": "\n".join(_changes()),
         "errors": "\n".join(_errors()),
         "limits": "\n".join(_limits()),
@@ -86,16 +87,20 @@ def _operations() -> Iterator[str]:
 
 def _row(operation: AnyOperation) -> tuple[str, ...]:
     reply: type[BaseModel] = operation.reply
-    answer = reply.__name__ if reply in _shared_models() else _fields(reply)
+    answer = reply.__name__ if reply in _shared_models() else fields(reply)
     route = "" if not operation.durable else f"`{operation.route}`" if operation.route else "the publisher's choice"
     errors = ", ".join(f"`{error.__name__}`" for error in operation.errors)
-    return f"`{operation.name}`", f"`{_fields(operation.request)}`", f"`{answer}`", route, errors
+    return f"`{operation.name}`", f"`{fields(operation.request)}`", f"`{answer}`", route, errors
+
+
+def _types() -> Iterator[str]:
+    return _table(("type", "meaning"), ((f"`{word}`", meaning) for word, meaning in words()))
 
 
 def _shapes() -> Iterator[str]:
     return _table(
         ("name", "fields", "meaning"),
-        ((f"`{model.__name__}`", f"`{_fields(model)}`", summary_of(model)) for model in _shared_models()),
+        ((f"`{model.__name__}`", f"`{fields(model)}`", summary_of(model)) for model in _shared_models()),
     )
 
 
@@ -120,7 +125,7 @@ def _address(kind: ChangeKind) -> str:
 def _value(kind: ChangeKind) -> str:
     if kind.value is None:
         return "null"
-    return kind.value.__name__ if kind.value in _shared_models() else _fields(kind.value)
+    return kind.value.__name__ if kind.value in _shared_models() else fields(kind.value)
 
 
 def _errors() -> Iterator[str]:
@@ -164,19 +169,3 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     else:
         for argument in get_args(annotation):
             yield from _models_in(argument)
-
-
-def _fields(model: type[BaseModel]) -> str:
-    return "{" + ", ".join(_field(name, field) for name, field in model.model_fields.items()) + "}"
-
-
-def _field(name: str, field: FieldInfo) -> str:
-    text = f"{field.serialization_alias or name}{'' if field.is_required() else '?'}"
-    models = list(_models_in(field.annotation))
-    if not models:
-        return text
-    return f"{text}: [{models[0].__name__}]" if _is_list(field.annotation) else f"{text}: {models[0].__name__}"
-
-
-def _is_list(annotation: Any) -> bool:
-    return get_origin(annotation) is list or any(get_origin(argument) is list for argument in get_args(annotation))
