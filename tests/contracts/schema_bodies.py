@@ -1,7 +1,7 @@
 """Bodies made from a JSON Schema alone, as a stranger would make them who has nothing else."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from hypothesis import strategies as st
@@ -26,20 +26,23 @@ NAMES: Final[Values] = st.from_regex(r"\A[a-z.]{0,9}[a-z](?:/[a-z0-9]{3})?\Z")
 """No pattern can say which names are invisible, look alike or belong to devices."""
 
 
+def validates(schema: Schema, value: Json) -> bool:
+    return bool(cast("Any", Draft202012Validator(schema)).is_valid(value))
+
+
 def bodies(schema: Schema) -> Values:
     """Return bodies that follow the keywords and the descriptions of the schema."""
     definitions = schema.get("$defs", {})
-    validator = Draft202012Validator(schema)
-    return _values(schema, definitions).filter(validator.is_valid).filter(_keeps_to_the_descriptions)
+    return _values(schema, definitions).filter(partial(validates, schema)).filter(_keeps_to_the_descriptions)
 
 
 def _keeps_to_the_descriptions(body: Json) -> bool:
     """The keys of `state_nulls` are in no delta beside it."""
-    for one in [body, *body.get("appends", ())]:
-        delta = {**(one.get("state_delta") or {}), **(one.get("initial_state") or {})}
-        if set(one.get("state_nulls") or ()) & set(delta):
-            return False
-    return True
+    return not any(
+        set(one.get("state_nulls") or ()) & set(one.get(delta) or ())
+        for one in [body, *body.get("appends", ())]
+        for delta in ("state_delta", "initial_state")
+    )
 
 
 def _values(schema: Schema, definitions: Mapping[str, Schema]) -> Values:
@@ -99,7 +102,7 @@ def _number(schema: Schema, _: Mapping[str, Schema]) -> Values:
     least = schema.get("minimum", schema.get("exclusiveMinimum"))
     return st.floats(
         least, schema.get("maximum"), exclude_min="exclusiveMinimum" in schema, allow_nan=False, allow_infinity=False
-    ) | st.integers(0, 1).filter(Draft202012Validator(schema).is_valid)
+    ) | st.integers(0, 1).filter(partial(validates, schema))
 
 
 def _boolean(_: Schema, __: Mapping[str, Schema]) -> Values:

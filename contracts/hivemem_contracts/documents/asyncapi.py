@@ -11,7 +11,8 @@ from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change, ChangeKind
 from hivemem_contracts.documents import raw
 from hivemem_contracts.documents.headers import change_headers, dead_headers, error_headers, request_headers
-from hivemem_contracts.documents.schemas import Schema, body_models, error_schema, shared_schemas
+from hivemem_contracts.documents.portable import Schema
+from hivemem_contracts.documents.schemas import body_models, error_schema, shared_schemas
 from hivemem_contracts.operations import COMMON_ERRORS, WRITE_ERRORS, AnyOperation
 from hivemem_contracts.subjects import KEY_MARKER
 

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from hivemem_contracts.documents.asyncapi import asyncapi_document
-from hivemem_contracts.documents.schemas import Schema, schema_files
+from hivemem_contracts.documents.portable import Schema
+from hivemem_contracts.documents.schemas import schema_files
 from hivemem_contracts.documents.tables import generated_parts
+from hivemem_contracts.documents.typescript import declarations
 
 _PAGE: Final = "contract.md"
 _SCHEMAS: Final = "schemas"
+_TYPES: Final = "types/hivemem.d.ts"
 _PART: Final = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 
 
@@ -41,7 +44,8 @@ def write(folder: Path) -> list[str]:
 
 def _expected(folder: Path) -> dict[str, str]:
     files = {f"{_SCHEMAS}/{name}": _json(schema) for name, schema in schema_files().items()}
-    return files | {"asyncapi.json": _json(asyncapi_document()), _PAGE: _page(folder / _PAGE)}
+    files |= {"asyncapi.json": _json(asyncapi_document()), _TYPES: declarations()}
+    return files | {_PAGE: _page(folder / _PAGE)}
 
 
 def _left_over(folder: Path, expected: dict[str, str]) -> list[str]:

