@@ -31,7 +31,9 @@ SESSION_REQUESTS = {
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id revision? new_session_id?",
-    "list": "status? user_id? app_name? project_id? active? sort? limit? cursor?",
+    "list": "status? user_id? app_name? project_id? active? sort? where? limit? cursor?",
+    "app_put": "app_name state_indexes",
+    "app_get": "app_name",
     "machine_put": "name definition expect_version?",
     "machine_get": "name version?",
 }
@@ -44,6 +46,8 @@ SESSION_REPLIES = {
     "state_set": "session_id key revision duplicate",
     "delete": "session_id revision deleted_at",
     "list": "items cursor",
+    "app_put": "app_name state_indexes pending",
+    "app_get": "app_name state_indexes pending",
     "machine_put": "name version definition created_at created_by",
     "machine_get": "name version definition created_at created_by",
 }
@@ -62,6 +66,7 @@ WRITES = {
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id",
+    "app_put": "app_name",
     "machine_put": "name",
 }
 

@@ -41,6 +41,13 @@ class ScopeChanged(StateChanged):
     session_id: str | None = Field(default=None, description="The session that made the change.")
 
 
+class AppChanged(ReplyBody):
+    """The declaration of an app changed, or its state indexes are complete."""
+
+    state_indexes: list[str]
+    pending: list[str] = Field(description="The state indexes that do not have the earlier sessions yet.")
+
+
 _SESSION: Final = ("session_id",)
 _SCOPE: Final = ("scope", "scope_id")
 
@@ -80,4 +87,5 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` its id.",
         _SCOPE,
     ),
+    ChangeKind("app", "changed", AppChanged, "The state indexes of an app changed, or are complete.", ("app_name",)),
 )

@@ -73,6 +73,16 @@ class SessionDeleted(ReplyBody):
     deleted_at: Time
 
 
+class AppView(ReplyBody):
+    """The declaration of an app, which holds for all of its sessions."""
+
+    app_name: str
+    state_indexes: list[str]
+    pending: list[str] = Field(
+        description="The state indexes that do not have the earlier sessions yet; `list` answers them later."
+    )
+
+
 class MachineView(ReplyBody):
     name: str
     version: int
