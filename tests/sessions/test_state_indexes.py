@@ -1,5 +1,6 @@
 """Sessions are found by values of their state, if their app declares an index of the key, on every store."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -94,6 +95,18 @@ async def test_an_index_that_is_declared_later_gets_the_earlier_sessions(bot: Ag
         {"state_indexes": ["b", "a"], "pending": ["b"]},
         {"state_indexes": ["b", "a"], "pending": []},
     ]
+
+
+async def test_a_declaration_among_creations_misses_none(bot: Agent) -> None:
+    """The last creations, forks and declarations are under way together."""
+    await bot.create("origin", initial_state={"a": 1, "b": 1})
+    making = [bot.create(f"s{n}", initial_state={"a": 1, "b": 1}) for n in range(60)]
+    making += [bot.ask("fork", session_id="origin", new_session_id=f"f{n}") for n in range(20)]
+    declaring = [bot.ask("app_put", app_name=APP, state_indexes=keys) for keys in (["a"], ["b"], ["a", "b"], ["b"])]
+    await asyncio.gather(*making[:40], *declaring[:2], *making[40:], *declaring[2:])
+    await declare(bot, "b", "a")
+    for key in ("a", "b"):
+        assert len(await found(bot, {key: 1})) == 81
 
 
 async def test_a_slot_is_used_again_without_what_was_in_it(bot: Agent) -> None:
