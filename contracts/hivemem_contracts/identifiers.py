@@ -80,6 +80,21 @@ NamespacePrefix = Annotated[Id, AfterValidator(_check_prefix)]
 """A prefix of whole segments: `user:alice` covers itself and all namespaces that begin with `user:alice:`."""
 
 
+def _check_suffix(value: str) -> str:
+    if "" in value.split(":"):
+        raise PydanticCustomError("namespace", "a suffix is whole segments, without a ':' at either end")
+    return value
+
+
+NamespaceSuffix = Annotated[Id, AfterValidator(_check_suffix)]
+"""The last segments of a namespace: `travel` is the end of `user:alice:travel`, and `el` is not."""
+
+
+def ends_with(suffix: str, namespace: str) -> bool:
+    """Return whether a namespace equals the suffix, or ends with its segments."""
+    return namespace == suffix or namespace.endswith(":" + suffix)
+
+
 def covers(prefix: str, namespace: str) -> bool:
     """Return whether a namespace equals the prefix, or is below it."""
     return namespace == prefix or namespace.startswith(prefix + ":")

@@ -18,6 +18,7 @@ from hivemem_contracts.memory.replies import (
     MemoryPage,
     MemoryWritten,
     NamespaceDiff,
+    NamespacePage,
     VersionPage,
 )
 from hivemem_testing.contract import Server
@@ -162,6 +163,17 @@ async def test_a_wide_window_leaves_nothing_out(shared_server: Server, fleet: Fl
     assert "left out" not in shown
     assert "in all rows" not in shown
     assert "111111111111…" in shown
+
+
+async def test_namespaces_are_lines(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:" + "b" * 250], cursor="c1")
+
+    shown = (await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")).stdout
+
+    assert shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
+    assert "--cursor c1" in shown
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=[], cursor=None)
+    assert (await invoke(shared_server.url, "memory", "namespaces")).stdout == "none\n"
 
 
 async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> None:

@@ -46,7 +46,7 @@ SESSION_REPLIES = {
     "state_set": "session_id key revision duplicate",
     "delete": "session_id revision deleted_at",
     "list": "items cursor",
-    "app_put": "app_name state_indexes pending",
+    "app_put": "app_name state_indexes pending duplicate?",
     "app_get": "app_name state_indexes pending",
     "machine_put": "name version definition created_at created_by",
     "machine_get": "name version definition created_at created_by",

@@ -1,12 +1,12 @@
 """The changes that the sessions service announces, each with the model of its value."""
 
-from typing import Final
+from typing import Final, get_args
 
 from pydantic import Field, JsonValue
 
 from hivemem_contracts.changes import ChangeKind
 from hivemem_contracts.model import ReplyBody
-from hivemem_contracts.sessions.models import Event, Session, Status
+from hivemem_contracts.sessions.models import Event, Scope, Session, Status
 
 
 class StatusChanged(ReplyBody):
@@ -48,6 +48,9 @@ class AppChanged(ReplyBody):
     pending: list[str] = Field(description="The state indexes that do not have the earlier sessions yet.")
 
 
+SCOPES: Final = get_args(Scope)
+"""The shared scopes of the state."""
+
 _SESSION: Final = ("session_id",)
 _SCOPE: Final = ("scope", "scope_id")
 
@@ -86,6 +89,7 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         ScopeChanged,
         "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` its id.",
         _SCOPE,
+        starts=SCOPES,
     ),
     ChangeKind("app", "changed", AppChanged, "The state indexes of an app changed, or are complete.", ("app_name",)),
 )

@@ -6,13 +6,14 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstrai
 
 from hivemem_contracts.fields import Metadata, Value
 from hivemem_contracts.identifiers import Id, Time
+from hivemem_contracts.json_values import FromPython
 from hivemem_contracts.limits import BATCH_ITEMS, MACHINE_BYTES, VALUE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 Status = Literal["created", "active", "paused", "terminated", "archived"]
 StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\p{Cc}]+$")]
-State = dict[StateKey, Value]
+State = Annotated[dict[StateKey, Value], FromPython()]
 StateNulls = Annotated[list[StateKey], Field(max_length=BATCH_ITEMS)]
 Scope = Literal["user", "app", "project"]
 SessionSort = Literal["-created_at", "-updated_at"]

@@ -12,6 +12,19 @@ from hivemem_contracts.sessions.models import Event, Machine, Session
 class SessionView(ReplyBody):
     session: Session
     events: list[Event] = Field(description="The newest ones, oldest first.")
+    cut: bool = Field(default=False, description="True if fewer events than asked for fit the answer.")
+    cursor: str | None = Field(
+        default=None,
+        description="The place before the oldest of these, for `events` with `reverse`; `null` if none is older.",
+    )
+
+
+class SessionWritten(Session):
+    """A session right after a write."""
+
+    duplicate: bool = Field(
+        default=False, description="True if this write was done before: the session as it was right after it, again."
+    )
 
 
 class Appended(ReplyBody):
@@ -71,6 +84,9 @@ class SessionDeleted(ReplyBody):
     session_id: str
     revision: int = Field(description="The last one; a later session of this id continues above it.")
     deleted_at: Time
+    duplicate: bool = Field(
+        default=False, description="True if this request deleted the session before: the first result again."
+    )
 
 
 class AppView(ReplyBody):
@@ -83,9 +99,23 @@ class AppView(ReplyBody):
     )
 
 
+class AppWritten(AppView):
+    """The declaration of an app right after a write."""
+
+    duplicate: bool = Field(default=False, description="True if this request was done before: the first result again.")
+
+
 class MachineView(ReplyBody):
     name: str
     version: int
     definition: Machine
     created_at: Time
     created_by: str
+
+
+class MachineWritten(MachineView):
+    """A version of a state machine right after a write."""
+
+    duplicate: bool = Field(
+        default=False, description="True if this version was stored before: the first result again."
+    )

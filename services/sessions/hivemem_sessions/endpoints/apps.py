@@ -1,7 +1,7 @@
 """The operations that declare and read the state indexes of an app."""
 
 from hivemem_contracts.sessions import operations, requests
-from hivemem_contracts.sessions.replies import AppView
+from hivemem_contracts.sessions.replies import AppView, AppWritten
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write, value_of
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import put_app
@@ -12,13 +12,13 @@ from hivemem_sessions.entities.apps import app_value, require_app_announceable
 def bind(service: Service) -> None:
     ledger = service.ledger
 
-    async def answer(call: Call, body: requests.PutApp, outcome: Outcome) -> AppView:
-        if outcome.record is None:
-            return await read_app(ledger, call, body.app_name)
-        return _view(body.app_name, outcome.record)
+    async def answer(call: Call, body: requests.PutApp, outcome: Outcome) -> AppWritten:
+        app = outcome.record or await _read(ledger, call, body.app_name)
+        return AppWritten(app_name=body.app_name, **app_value(app), duplicate=outcome.duplicate)
 
     async def get_app(call: Call, body: requests.GetApp) -> AppView:
-        return await read_app(ledger, call, body.app_name)
+        app = await _read(ledger, call, body.app_name)
+        return AppView(app_name=body.app_name, **app_value(app))
 
     service.command(operations.APP_PUT, plan_app_put, answer)
     service.handler(operations.APP_GET, get_app)
@@ -29,10 +29,5 @@ def plan_app_put(call: Call, body: requests.PutApp) -> Write:
     return call.write(APP, body.app_name, lambda heads, now: put_app(heads, body))
 
 
-async def read_app(ledger: Ledger, call: Call, app_name: str) -> AppView:
-    app = value_of(await ledger.head(APP, call.sender.tenant, app_name))
-    return _view(app_name, app or App({}, 0, []))
-
-
-def _view(app_name: str, app: App) -> AppView:
-    return AppView(app_name=app_name, **app_value(app))
+async def _read(ledger: Ledger, call: Call, app_name: str) -> App:
+    return value_of(await ledger.head(APP, call.sender.tenant, app_name)) or App({}, 0, [])

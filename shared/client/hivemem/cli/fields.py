@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
+from hivemem.cli.positional_fields import BY_POSITION
+
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
 NULL: Final = object()
 """An explicit null, for fields where leaving them out means something else."""
@@ -74,7 +76,14 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     flags = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
     text = escape(" ".join(note for note in notes if note))
     parser = _number_or_null if kind is float and not field.is_required() else None
-    info = typer.Option(*flags, help=text, show_default=False, parser=parser, metavar="<float>" if parser else None)
+    info = typer.Option(
+        *flags,
+        help=text,
+        show_default=False,
+        parser=parser,
+        metavar=flag[2:].replace("-", "_").upper() if field.is_required() else "<float>" if parser else None,
+        rich_help_panel=BY_POSITION if field.is_required() else None,
+    )
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
