@@ -38,17 +38,17 @@ SESSION_REQUESTS = {
     "machine_get": "name version?",
 }
 SESSION_REPLIES = {
-    "get": "session events",
+    "get": "session events cut? cursor?",
     "append": "session_id event_id sequence revision duplicate",
     "append_batch": "results",
     "events": "items cursor",
     "state_get": "state? value? exists? revision",
     "state_set": "session_id key revision duplicate",
-    "delete": "session_id revision deleted_at",
+    "delete": "session_id revision deleted_at duplicate?",
     "list": "items cursor",
     "app_put": "app_name state_indexes pending duplicate?",
     "app_get": "app_name state_indexes pending",
-    "machine_put": "name version definition created_at created_by",
+    "machine_put": "name version definition created_at created_by duplicate?",
     "machine_get": "name version definition created_at created_by",
 }
 SESSION = (
@@ -134,7 +134,7 @@ def test_the_sessions_service_has_the_operations_of_its_contract() -> None:
 
 def test_the_sessions_service_answers_what_its_contract_says() -> None:
     replies = {operation.name: fields_of(operation.reply) for operation in SESSIONS}
-    assert replies == {name: SESSION_REPLIES.get(name, SESSION) for name in SESSION_REQUESTS}
+    assert replies == {name: SESSION_REPLIES.get(name, f"{SESSION} duplicate?") for name in SESSION_REQUESTS}
     assert fields_of(Session) == SESSION
 
 

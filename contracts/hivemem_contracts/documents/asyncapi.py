@@ -32,6 +32,7 @@ _PARAMETERS: Final = {
     "namespace_and_key": "The namespace, each of its segments one token, with a dot between them; for a key in it "
     f"followed by `.{KEY_MARKER}.` and the key. {_TOKEN}",
     "name": f"The file's name. {_TOKEN}",
+    "receipt": f"The receipt of the erasure. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}

@@ -128,6 +128,22 @@ class MemoryErased(Received, frozen=True):
     value: memory_changes.MemoryErased | None = None
 
 
+class ErasureRemoved(Received, frozen=True):
+    """All memories of an erasure are removed; now others confirm."""
+
+    entity: Literal["erasure"]
+    operation: Literal["removed"]
+    value: memory_models.ErasureReceipt | None = None
+
+
+class ErasureDone(Received, frozen=True):
+    """An erasure is done: every worker with copies confirmed."""
+
+    entity: Literal["erasure"]
+    operation: Literal["done"]
+    value: memory_models.ErasureReceipt | None = None
+
+
 class LeaseAcquired(Received, frozen=True):
     """A lease was granted."""
 
@@ -224,6 +240,9 @@ AppChange = AppChanged
 MemoryChange = Annotated[MemoryPut | MemoryDeleted | MemoryRestored | MemoryErased, Field(discriminator="operation")]
 """Every change of the entity `memory`."""
 
+ErasureChange = Annotated[ErasureRemoved | ErasureDone, Field(discriminator="operation")]
+"""Every change of the entity `erasure`."""
+
 LeaseChange = Annotated[
     LeaseAcquired | LeaseRenewed | LeaseReleased | LeaseExpired | LeaseAwaited,
     Field(discriminator="operation"),
@@ -237,7 +256,15 @@ IndexChange = Annotated[IndexSynced | IndexFailed, Field(discriminator="operatio
 """Every change of the entity `index`."""
 
 KnownChange = Annotated[
-    SessionChange | EventChange | StateChange | AppChange | MemoryChange | LeaseChange | ArtifactChange | IndexChange,
+    SessionChange
+    | EventChange
+    | StateChange
+    | AppChange
+    | MemoryChange
+    | ErasureChange
+    | LeaseChange
+    | ArtifactChange
+    | IndexChange,
     Field(discriminator="entity"),
 ]
 
