@@ -23,6 +23,13 @@ STATE_BYTES: Final = 524_288
 MEMORY_VALUE_BYTES: Final = 524_288
 """The value of one memory, encoded as JSON."""
 
+MEMORY_INDEX_TEXTS: Final = 100
+"""The texts by which recall finds one memory; together at most `VALUE_BYTES`, encoded as JSON."""
+
+MEMORY_WHERE_FIELDS: Final = 16
+MEMORY_WHERE_BYTES: Final = 16_384
+"""The fields by which memories are filtered, with their values."""
+
 MACHINE_BYTES: Final = 32_768
 """The definition of one state machine; it travels with every session that runs on it."""
 

@@ -11,7 +11,7 @@ from hivemem.cli import completion
 from hivemem.cli.app import app
 from hivemem.cli.completion import candidates, for_bash, split
 from hivemem.cli.completion_scripts import SCRIPTS
-from hivemem_contracts.memory.replies import MemoryPage
+from hivemem_contracts.memory.replies import MemoryPage, NamespacePage
 from hivemem_contracts.sessions.replies import SessionPage
 from hivemem_testing.contract import Server
 
@@ -36,6 +36,7 @@ def names(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = hivemem.Memory.model_fields.keys()
     page = MemoryPage(items=[hivemem.Memory(**item.model_dump(include=set(fields))) for item in items], cursor=None)
     fleet.answers["memory.list"] = lambda _: page
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:alice:travel"], cursor=None)
 
 
 async def offered(url: str, *words: str, incomplete: str = "") -> list[str]:

@@ -86,7 +86,7 @@ def test_up_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     result = CliRunner(env=WIDE).invoke(plugins(monkeypatch), ["up"])
 
     assert result.exit_code == 1
-    assert "pip install hivemem-embedded" in result.stderr
+    assert "hivemem-embedded, which the extra hivemem[up] brings" in result.stderr
 
 
 def sing(loud: bool = False) -> None:

@@ -18,6 +18,7 @@ from hivemem_contracts.memory.replies import (
     MemoryPage,
     MemoryWritten,
     NamespaceDiff,
+    NamespacePage,
     VersionPage,
 )
 from hivemem_testing.contract import Server
@@ -164,6 +165,17 @@ async def test_a_wide_window_leaves_nothing_out(shared_server: Server, fleet: Fl
     assert "111111111111…" in shown
 
 
+async def test_namespaces_are_lines(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:" + "b" * 250], cursor="c1")
+
+    shown = (await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")).stdout
+
+    assert shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
+    assert "--cursor c1" in shown
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=[], cursor=None)
+    assert (await invoke(shared_server.url, "memory", "namespaces")).stdout == "none\n"
+
+
 async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> None:
     diff = [
         Difference(path="/a", change="changed", before=1, after=None),
@@ -263,7 +275,7 @@ async def test_an_import_that_is_interrupted_says_where_to_go_on(shared_server: 
     stopped = await invoke(shared_server.url, "--timeout", "0.5", "memory", "import", "-", stdin=file_of(1_500))
 
     assert stopped.exit_code == 1
-    assert "resume with --after-line 1001" in stopped.stderr
+    assert "memory import - --after-line 1001" in stopped.stderr
     fleet.asked.clear()
     await invoke(shared_server.url, "memory", "import", "-", "--after-line", "1001", stdin=file_of(1_500))
     assert len(fleet.asked[0].body["items"]) == 500

@@ -28,6 +28,7 @@ FILES = {
     "event.json": '{"type": "note", "content": "from a file"}',
     "appends.json": '[{"session_id": "trip-1", "event": {"type": "note"}}]',
     "puts.json": '[{"namespace": "user:alice", "key": "name", "value": "Alice"}]',
+    "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
     "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
     "report.txt": "a report",
 }
@@ -113,9 +114,9 @@ async def test_a_pipeline_of_commands_is_carried_out_in_order(url: str) -> None:
     assert contents == list(range(100))
 
 
-def _content(change: hivemem.Received) -> object:
-    assert isinstance(change.value, dict)
-    return change.value["content"]
+def _content(change: hivemem.Change) -> object:
+    assert isinstance(change.value, hivemem.Event)
+    return change.value.content
 
 
 async def test_a_command_that_fails_is_a_dead_letter_that_can_be_replayed(url: str) -> None:

@@ -32,6 +32,7 @@ class StateChanged(ReplyBody):
     """The change of one scope of the state by a write."""
 
     state_delta: dict[str, JsonValue] = Field(description="The keys that were set; `null` for a deleted one.")
+    state_nulls: list[str] | None = Field(default=None, description="The keys that were set to the value `null`.")
 
 
 class ScopeChanged(StateChanged):
@@ -39,6 +40,9 @@ class ScopeChanged(StateChanged):
 
     session_id: str | None = Field(default=None, description="The session that made the change.")
 
+
+SCOPES: Final = ("user", "app", "project")
+"""The shared scopes of the state."""
 
 _SESSION: Final = ("session_id",)
 _SCOPE: Final = ("scope", "scope_id")
@@ -78,5 +82,6 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         ScopeChanged,
         "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` its id.",
         _SCOPE,
+        starts=SCOPES,
     ),
 )

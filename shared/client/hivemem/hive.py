@@ -141,11 +141,12 @@ class Hive(Services):
     ) -> Feed:
         """Follow the changes of the tenant, or those at and below a prefix, as they are committed, without an end.
 
-        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`. `since` is `"now"`, `"start"`,
-        a time, or the `cursor` of a change, after which it continues. `"now"` is the moment at which the feed opens:
-        with `async with hive.changes() as feed`, or at the first step of a bare `async for`. After a gap the feed
+        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`; or it is a whole subject.
+        `since` is `"now"`, `"start"`, a time, or the `cursor` of a change, after which it continues. `"now"` is the
+        moment at which the feed opens: with `async with hive.changes() as feed`, or at the first step of a bare
+        `async for`. The type of a change's `value` follows from its `entity` and `operation`. After a gap the feed
         raises `FeedTruncated`, `FeedRecreated` or `UnreadableChange`; with `on_gap="skip"` it logs a warning and
-        continues.
+        continues. Raises `InvalidRequest` for a prefix that no change can have.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
@@ -169,6 +170,7 @@ class Hive(Services):
         session_ids: Sequence[str] | None = None,
         kinds: Sequence[ItemKind] | None = None,
         context: int = 0,
+        cursor: str | None = None,
     ) -> RecallAnswer:
         """Find memories and events by meaning and by words: the best `items` first, each with its scores.
 
@@ -178,7 +180,8 @@ class Hive(Services):
         With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
-        the answer is incomplete, `degraded` says why. With `explain`, each item names the words that `matched`.
+        the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it.
+        With `explain`, each item names the words that `matched`.
         """
         given = {
             "query": query,
@@ -198,6 +201,7 @@ class Hive(Services):
             "session_ids": None if session_ids is None else list(session_ids),
             "kinds": None if kinds is None else list(kinds),
             "context": context or None,
+            "cursor": cursor,
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 

@@ -1,6 +1,5 @@
 """The rules for creating, updating, forking and deleting a session, and for its status changes."""
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -14,7 +13,7 @@ from hivemem_runtime.merge_patch import merge_patch
 from hivemem_sessions.decisions.machines import starting_machine
 from hivemem_sessions.decisions.preconditions import TRANSITIONS, expect, find_session, session_not_found
 from hivemem_sessions.decisions.shares import share_segments
-from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
+from hivemem_sessions.decisions.state import entries_bytes, own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
     DELETION,
     SESSION,
@@ -23,8 +22,8 @@ from hivemem_sessions.entities import (
     SessionHead,
     SessionRecord,
     State,
-    is_shared,
-    merge,
+    StateChange,
+    is_own,
     without_temporary,
 )
 
@@ -32,14 +31,14 @@ from hivemem_sessions.entities import (
 def create_session(heads: Heads, command: CreateSession, session_id: str) -> Decision:
     """Create a session. Each key of the initial state goes to the scope that its prefix names."""
     offset = _require_absent(heads, session_id)
-    initial = command.initial_state or {}
+    initial = StateChange(command.initial_state or {}, command.state_nulls or ())
     blank = SessionHead(command.app_name, command.user_id, command.project_id, "created", {}, 0, {}, 0, 0, 0)
     opening: dict[str, Any] = {
         "app_name": command.app_name,
         "user_id": command.user_id,
         "project_id": command.project_id,
         "status": "created",
-        "state": merge({}, {key: value for key, value in initial.items() if not is_shared(key)}),
+        "state": initial.part(is_own).entries,
         "state_bytes": own_state_bytes(blank, initial, "initial_state"),
         "metadata": command.metadata,
         "event_count": 0,
@@ -77,7 +76,7 @@ def change_status(heads: Heads, session_id: str, status: str) -> Decision:
     record = SessionRecord(
         "status",
         delta=delta,
-        state_bytes=own_state_bytes(session, delta, "state") if delta else None,
+        state_bytes=own_state_bytes(session, StateChange(delta), "state") if delta else None,
         status=status,
         previous_status=session.status,
     )
@@ -113,7 +112,7 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
         "project_id": session.project_id,
         "status": "active" if session.event_count else "created",
         "state": state,
-        "state_bytes": own_state_bytes(replace(session, state={}, state_bytes=0), state, "state"),
+        "state_bytes": entries_bytes(state),
         "metadata": session.metadata,
         "event_count": session.event_count,
         "machine": session.machine,

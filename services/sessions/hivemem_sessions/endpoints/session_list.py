@@ -1,7 +1,8 @@
-"""The session list, newest first. It reads the most selective index and filters its pages by the other fields."""
+"""The session list, newest or last updated first. It reads the most selective index and filters its pages by the
+other fields."""
 
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_contracts.sessions import operations
@@ -24,19 +25,32 @@ def bind(service: Service) -> None:
     service.handler(operations.LIST, partial(list_sessions, service.ledger))
 
 
+class ListIndex(NamedTuple):
+    """The two indexes of a set of filters, one in each order."""
+
+    fields: tuple[str, ...]
+    by_creation: str
+    by_update: str
+
+
+MOST_SELECTIVE_FIRST: Final = (
+    ListIndex(("app_name", "user_id"), "app_and_user", "app_and_user_by_update"),
+    ListIndex(("user_id",), "user", "user_by_update"),
+    ListIndex(("project_id",), "project", "project_by_update"),
+    ListIndex(("app_name",), "app", "app_by_update"),
+    ListIndex(("status",), "status_by_creation", "status"),
+    ListIndex((), "creation", "update"),
+)
+
+
 def choose_index(body: ListSessions) -> tuple[str, dict[str, Scalar]]:
-    """Return the most selective declared index whose fields are all given."""
-    if body.app_name is not None and body.user_id is not None:
-        return "app_and_user", {"app_name": body.app_name, "user_id": body.user_id}
-    if body.user_id is not None:
-        return "user", {"user_id": body.user_id}
-    if body.project_id is not None:
-        return "project", {"project_id": body.project_id}
-    if body.app_name is not None:
-        return "app", {"app_name": body.app_name}
-    if body.status is not None:
-        return "status", {"status": body.status}
-    return "creation", {}
+    """Return the most selective index whose fields are all given, in the order that is asked for."""
+    chosen = next(
+        index for index in MOST_SELECTIVE_FIRST if all(getattr(body, field) is not None for field in index.fields)
+    )
+    sort = body.sort or ("-updated_at" if chosen.fields == ("status",) else "-created_at")
+    name = chosen.by_update if sort == "-updated_at" else chosen.by_creation
+    return name, {field: getattr(body, field) for field in chosen.fields}
 
 
 def fits(body: ListSessions, session: SessionHead) -> bool:

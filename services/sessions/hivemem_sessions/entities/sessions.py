@@ -8,7 +8,7 @@ from hivemem_contracts.subjects import Address
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
 from hivemem_runtime.merge_patch import merge_patch
 from hivemem_sessions.entities.announcements import announce_session
-from hivemem_sessions.entities.state import SNAPSHOT_EVERY, State, is_shared, merge
+from hivemem_sessions.entities.state import SNAPSHOT_EVERY, State, StateChange, is_own, merge
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class SessionHead:
 @dataclass(slots=True)
 class SessionRecord:
     """One revision of a session. `opening` is the first head; `delta` is the delta as the caller sent it, with
-    shared keys, and `metadata` a merge patch."""
+    shared keys, `nulls` the keys set to null, and `metadata` a merge patch."""
 
     kind: str
     opening: dict[str, Any] | None = None
@@ -57,6 +57,7 @@ class SessionRecord:
     offset: int = 0
     metadata: dict[str, Any] | None = None
     project_id: str | None = None
+    nulls: list[str] | None = None
 
     @property
     def position(self) -> int | None:
@@ -70,8 +71,8 @@ def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp
     assert head is not None, "a session begins with its opening"
     status = record.status or head.status
     state = head.state
-    if record.delta:
-        state = merge(state, {key: value for key, value in record.delta.items() if not is_shared(key)})
+    if record.delta or record.nulls:
+        state = merge(state, StateChange(record.delta or {}, record.nulls or ()).part(is_own))
     machine = head.machine
     if record.machine_state is not None:
         machine = {**(machine or {}), "state": record.machine_state}
@@ -135,6 +136,12 @@ SESSION: Final = Entity(
         Index("app_and_user", ("app_name", "user_id"), "created_at"),
         Index("app", ("app_name",), "created_at"),
         Index("creation", (), "created_at"),
+        Index("status_by_creation", ("status",), "created_at"),
+        Index("user_by_update", ("user_id",), "updated_at"),
+        Index("project_by_update", ("project_id",), "updated_at"),
+        Index("app_and_user_by_update", ("app_name", "user_id"), "updated_at"),
+        Index("app_by_update", ("app_name",), "updated_at"),
+        Index("update", (), "updated_at"),
     ),
     position=lambda record: record.position,
     tag_fields=("type", "author"),

@@ -117,7 +117,7 @@ def _as_app(function: Callable[..., None]) -> typer.Typer:
 def not_installed() -> None:
     """Run the whole fleet in one process, with a NATS server of its own. Its package is not installed."""
     name, package, _ = UP
-    typer.echo(f"`hivemem {name}` comes with the package {package}: pip install {package}", err=True)
+    typer.echo(f"`hivemem {name}` needs {package}, which the extra hivemem[{name}] brings", err=True)
     raise typer.Exit(1)
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 import orjson
@@ -21,6 +22,9 @@ ASK_SECONDS: Final = 2.0
 GATHER_SECONDS: Final = 0.4
 ROUND_TRIPS: Final = 5
 NEARLY_FULL: Final = 0.9
+SERVICE_TOKEN: Final = 5
+"""Its place in a stored subject: `hive.in.<partition>.<tenant>.<agent>.<service>.<operation>.<route>`."""
+SERVICES_SHOWN: Final = 10
 STREAMS: Final[dict[str, dict[str, Any]]] = {
     INGEST: {"subjects": ["hive.in.*.*.*.*.*"], "retention": "workqueue", "discard": "new", "storage": "file"},
     CHANGES: {"subjects": ["hive.chg.>"], "retention": "limits", "storage": "file"},
@@ -78,7 +82,10 @@ async def _examine(hive: Hive) -> list[Check]:
     checks.append(account)
     if account.outcome != "failed":
         checks += [await _stream(connection, name, wanted) for name, wanted in STREAMS.items()]
-    checks += await _services(connection)
+    workers = await _gather(connection, "$SRV.STATS")
+    checks += _services(workers)
+    if account.outcome != "failed":
+        checks.append(await _waiting(connection, {str(worker.get("name")) for worker in workers}))
     checks.append(await _round_trip(hive))
     return checks
 
@@ -142,9 +149,8 @@ async def _stream(connection: Connection, name: str, wanted: Mapping[str, Any]) 
     return Check(label, "ok", held)
 
 
-async def _services(connection: Connection) -> list[Check]:
+def _services(workers: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return a check for each service, and one for each worker that is not ready."""
-    workers = await _gather(connection, "$SRV.STATS")
     checks: list[Check] = []
     for contract in SERVICES:
         mine = [worker for worker in workers if worker.get("name") == contract.name]
@@ -160,6 +166,27 @@ async def _services(connection: Connection) -> list[Check]:
         checks += [check for worker in mine for check in _troubles(contract.name, worker)]
         checks += _losses(contract.name, mine)
     return [*checks, _durability(workers)]
+
+
+async def _waiting(connection: Connection, served: Collection[str]) -> Check:
+    """Report the durable commands that wait, by service; `served` are the services whose workers answer."""
+    try:
+        info = await jetstream(connection, f"STREAM.INFO.{INGEST}", {"subjects_filter": ">"}, ASK_SECONDS)
+    except (NoAnswer, JetStreamError) as error:
+        return Check("commands", "failed", str(error), START_WORKERS)
+    counts = Counter[str]()
+    for subject, count in cast("dict[str, int]", info["state"].get("subjects") or {}).items():
+        tokens = subject.split(".")
+        counts[tokens[SERVICE_TOKEN] if len(tokens) > SERVICE_TOKEN else subject] += count
+    if not counts:
+        return Check("commands", "ok", "none wait")
+    unlisted = int(info["state"]["messages"]) - counts.total()
+    detail = ", ".join(f"{count} wait for {service}" for service, count in counts.most_common(SERVICES_SHOWN))
+    detail += f", {unlisted} more are not listed" if unlisted > 0 else ""
+    absent = [service for service, _ in counts.most_common(SERVICES_SHOWN) if service not in served]
+    if absent:
+        return Check("commands", "warning", detail, f"start a worker of {', '.join(absent)}: they wait until then")
+    return Check("commands", "ok", detail)
 
 
 def _health(worker: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 Candidates = list[tuple[str, str]]
 """Values with their descriptions."""
-PAGES: Final = 3
-"""How many pages of memories are read for their namespaces."""
 ROOTS: Final = ("user", "app", "project", "session", "temp")
 
 
@@ -39,16 +37,8 @@ async def _sessions(hive: "Hive", given: Mapping[str, str], incomplete: str) -> 
 
 async def _namespaces(hive: "Hive", given: Mapping[str, str], incomplete: str) -> Candidates:
     del given
-    prefix = incomplete.rpartition(":")[0]
-    found: dict[str, None] = {}
-    cursor: str | None = None
-    for _ in range(PAGES):
-        page = await hive.memory.list(prefix=prefix, limit=LIST_MAXIMUM, cursor=cursor)
-        found |= dict.fromkeys(memory.namespace for memory in page.items)
-        cursor = page.cursor
-        if cursor is None:
-            break
-    return [(namespace, "") for namespace in found]
+    page = await hive.memory.namespaces(prefix=incomplete.rpartition(":")[0], limit=LIST_MAXIMUM)
+    return [(namespace, "") for namespace in page.items]
 
 
 async def _keys(hive: "Hive", given: Mapping[str, str], incomplete: str) -> Candidates:

@@ -23,9 +23,15 @@ NULL: Final = object()
 _PLAIN: Final[dict[Any, type]] = {str: str, int: int, float: float, bool: bool, datetime: str}
 
 
-def options_of(model: type[BaseModel]) -> list[inspect.Parameter]:
-    """Return one option for each field, required like the field; options that are not given are not sent."""
-    return [_option(name, field) for name, field in model.model_fields.items()]
+def options_of(model: type[BaseModel], places: Collection[str] = ()) -> list[inspect.Parameter]:
+    """Return one option for each field, required like the field; options that are not given are not sent.
+
+    Required fields may be given by position, and so may the optional ones in `places`.
+    """
+    return [
+        _option(name, field, by_position=field.is_required() or name in places)
+        for name, field in model.model_fields.items()
+    ]
 
 
 def values_of(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +66,7 @@ def read_json(text: str, option: str, *, text_too: bool = False) -> Any:
         raise typer.BadParameter(f"not JSON: {error}{hint}", param_hint=option) from error
 
 
-def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+def _option(name: str, field: FieldInfo, *, by_position: bool) -> inspect.Parameter:
     kinds = _kinds(field.annotation)
     plain = _plain(kinds)
     kind = plain or str
@@ -81,8 +87,8 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
         help=text,
         show_default=False,
         parser=parser,
-        metavar=flag[2:].replace("-", "_").upper() if field.is_required() else "<float>" if parser else None,
-        rich_help_panel=BY_POSITION if field.is_required() else None,
+        metavar=flag[2:].replace("-", "_").upper() if by_position else "<float>" if parser else None,
+        rich_help_panel=BY_POSITION if by_position else None,
     )
     return inspect.Parameter(
         name,
