@@ -33,7 +33,7 @@ class Typed:
     command: Any
     path: list[str] = field(default_factory=list[str])
     values: dict[str, str] = field(default_factory=dict[str, str])
-    """The values of the options that are given, by parameter; those of the root among them."""
+    """The values of the given options by parameter, with the options of the root."""
     unnamed: list[str] = field(default_factory=list[str])
     pending: Any = None
     """The option whose value is being typed."""

@@ -188,7 +188,7 @@ def check_choice(sequence: list[int] | None, every: bool) -> None:
 
 
 async def chosen(hive: Hive, sequence: list[int] | None) -> list[int]:
-    """Return the given numbers, or those of all dead letters that exist now."""
+    """Return the given numbers, or the numbers of all dead letters at this moment."""
     if sequence:
         return list(dict.fromkeys(sequence))
     found: list[int] = []
