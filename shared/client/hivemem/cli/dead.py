@@ -58,7 +58,7 @@ def list_letters(
 ) -> None:
     """List dead letters, oldest first."""
     settings = Settings.of(ctx, json)
-    page = run(settings, lambda hive: hive.dead.list(limit, cursor))
+    page = run(settings, lambda hive: hive.dead.list(limit, cursor), waiting="reading the dead letters")
     if settings.json:
         print_json({"items": [described(letter) for letter in page.items], "cursor": page.cursor})
         return
