@@ -133,9 +133,8 @@ def _unknown_entity(entity: str, prefix: str, tenant: str) -> InvalidRequest:
     if first in NAMESPACE_ROOTS:
         meant.append(f"{_OF_NAMESPACES}.{dotted}")
     if ":" in prefix and first in NAMESPACE_ROOTS:
-        problem = f"{_shown(prefix)} is a namespace"
-    else:
-        problem = f"no change has the entity {_shown(entity)}"
+        return _refused(f"{_shown(prefix)} is a namespace: did you mean {' or '.join(map(_shown, meant))}?")
+    problem = f"no change has the entity {_shown(entity)}"
     problem += f": did you mean {' or '.join(map(_shown, meant))}?" if meant else f". The entities are {_ENTITIES}."
     return _refused(f"{problem} An entity of a newer fleet has the subject hive.chg.{encode_token(tenant)}.<entity>")
 

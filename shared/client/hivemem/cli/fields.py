@@ -17,19 +17,18 @@ from rich.markup import escape
 from hivemem.cli.positional_fields import BY_POSITION
 
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
+ALSO_BY_POSITION: Final = frozenset({("GetState", "session_id")})
+"""Optional fields that most calls have, by request and name. Required fields always have a position."""
 NULL: Final = object()
 """An explicit null, for fields where leaving them out means something else."""
 
 _PLAIN: Final[dict[Any, type]] = {str: str, int: int, float: float, bool: bool, datetime: str}
 
 
-def options_of(model: type[BaseModel], places: Collection[str] = ()) -> list[inspect.Parameter]:
-    """Return one option for each field, required like the field; options that are not given are not sent.
-
-    Required fields may be given by position, and so may the optional ones in `places`.
-    """
+def options_of(model: type[BaseModel]) -> list[inspect.Parameter]:
+    """Return one option for each field, required like the field; options that are not given are not sent."""
     return [
-        _option(name, field, by_position=field.is_required() or name in places)
+        _option(name, field, by_position=field.is_required() or (model.__name__, name) in ALSO_BY_POSITION)
         for name, field in model.model_fields.items()
     ]
 

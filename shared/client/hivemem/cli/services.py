@@ -47,10 +47,6 @@ MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS}
 """Subcommands that combine several operations of a service."""
 
 
-PLACES: dict[str, tuple[str, ...]] = {"sessions.state_get": ("session_id",)}
-"""Optional fields that may be given by position like the required ones."""
-
-
 def service_app(name: str) -> typer.Typer:
     """Return the subcommands of a service."""
     contract = next(service for service in SERVICES if service.name == name)
@@ -101,7 +97,7 @@ def _command(operation: AnyOperation) -> Callable[..., None]:
         for name, annotation in own.items()
     ]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [context, *options_of(operation.request, PLACES.get(operation.full_name, ())), *options]
+    parameters = [context, *options_of(operation.request), *options]
     signature = inspect.Signature(parameters)
     # Typer reads the options from the signature.
     setattr(command, "__signature__", signature)  # noqa: B010 - functions declare no such attribute
