@@ -19,6 +19,31 @@ export interface AcquireLease {
 /** The name of an agent: any text that a subject can carry. */
 export type AgentName = string;
 
+/** The declaration of an app changed, or its state indexes are complete. */
+export interface AppChanged {
+  state_indexes: string[];
+  /** The state indexes that do not have the earlier sessions yet. */
+  pending: string[];
+}
+
+/** The declaration of an app, which holds for all of its sessions. */
+export interface AppView {
+  app_name: string;
+  state_indexes: string[];
+  /** The state indexes that do not have the earlier sessions yet; `list` answers them later. */
+  pending: string[];
+}
+
+/** The declaration of an app right after a write. */
+export interface AppWritten {
+  app_name: string;
+  state_indexes: string[];
+  /** The state indexes that do not have the earlier sessions yet; `list` answers them later. */
+  pending: string[];
+  /** True if this request was done before: the first result again. */
+  duplicate?: boolean;
+}
+
 export interface AppendEvent {
   session_id: Id;
   event: NewEvent;
@@ -330,6 +355,7 @@ export interface ErasureReceipt {
   receipt: string;
   namespace: string;
   key?: string | null;
+  /** `done` once the memories are removed and every worker with copies has confirmed. */
   status: "running" | "done";
   /** Number of memories removed so far. */
   entries: number;
@@ -339,6 +365,8 @@ export interface ErasureReceipt {
   requested_at: Time;
   finished_at?: Time | null;
   confirmed: Confirmation[];
+  /** The workers that have not confirmed yet, once the memories are removed. */
+  awaited?: string[];
 }
 
 /** A stored event. It never changes. */
@@ -409,6 +437,10 @@ export interface GarbageCollected {
   kept: number;
   /** False if there is more work than one request does: ask again. */
   done: boolean;
+}
+
+export interface GetApp {
+  app_name: Id;
 }
 
 export interface GetArtifact {
@@ -530,6 +562,9 @@ export interface IndexStatus {
   updated_at: Time;
 }
 
+/** A key of the session's own state, so none of a shared scope. */
+export type IndexedKey = string;
+
 /** Any JSON with integers of 64 bits and finite numbers, nested at most 100 levels deep. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
@@ -629,6 +664,11 @@ export interface ListSessions {
    * newest.
    */
   sort?: "-created_at" | "-updated_at" | null;
+  /**
+   * State keys and the value that each has in the session's own state. They are state indexes of `app_name`, which has
+   * to be given.
+   */
+  where?: { [key: string]: string | number | boolean | null } | null;
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -913,6 +953,12 @@ export interface PatchMemory {
   patch: Json;
   expect_version?: number | null;
   lease?: LeaseClaim | null;
+}
+
+export interface PutApp {
+  app_name: Id;
+  /** All keys of the session's own state that `list` can find sessions by. */
+  state_indexes: IndexedKey[];
 }
 
 export interface PutMachine {
@@ -1521,10 +1567,13 @@ export type Change =
   | ChangeOf<"session", "deleted", null>
   | ChangeOf<"event", "appended", Event>
   | ChangeOf<"state", "changed", ScopeChanged>
+  | ChangeOf<"app", "changed", AppChanged>
   | ChangeOf<"memory", "put", Memory>
   | ChangeOf<"memory", "deleted", Memory>
   | ChangeOf<"memory", "restored", Memory>
   | ChangeOf<"memory", "erased", MemoryErased>
+  | ChangeOf<"erasure", "removed", ErasureReceipt>
+  | ChangeOf<"erasure", "done", ErasureReceipt>
   | ChangeOf<"lease", "acquired", LeaseHolder>
   | ChangeOf<"lease", "renewed", LeaseHolder>
   | ChangeOf<"lease", "released", LeaseHolder>
@@ -1630,6 +1679,10 @@ export interface Operations {
   "sessions.fork": { request: ForkSession; reply: SessionWritten };
   /** List sessions, newest or last updated first. */
   "sessions.list": { request: ListSessions; reply: SessionPage };
+  /** Declare the state keys by which sessions of an app can be found. */
+  "sessions.app_put": { request: PutApp; reply: AppWritten };
+  /** Read the state indexes of an app. */
+  "sessions.app_get": { request: GetApp; reply: AppView };
   /** Store a new version of a state machine. */
   "sessions.machine_put": { request: PutMachine; reply: MachineWritten };
   /** Read a state machine, its newest version or an older one. */

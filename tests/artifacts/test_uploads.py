@@ -138,7 +138,7 @@ async def test_a_shorter_last_chunk_counts_and_a_worker_that_cannot_know_it_is_t
 ) -> None:
     data = os.urandom(CHUNK + 3)
     first, last = chunks_of(data)
-    upload = await bot.begin("a", **({} if size is None else {"size": size}))
+    upload = await (bot.begin("a") if size is None else bot.begin("a", size=size))
     await bot.chunk(upload, 0, first)
     assert (await bot.chunk(upload, 1, last))["Hive-Next-Chunk"] == "2"
     assert (await bot.ask("resume", upload_id=upload["upload_id"]))["next_chunk"] == 2

@@ -31,20 +31,24 @@ SESSION_REQUESTS = {
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id revision? new_session_id?",
-    "list": "status? user_id? app_name? project_id? active? sort? limit? cursor?",
+    "list": "status? user_id? app_name? project_id? active? sort? where? limit? cursor?",
+    "app_put": "app_name state_indexes",
+    "app_get": "app_name",
     "machine_put": "name definition expect_version?",
     "machine_get": "name version?",
 }
 SESSION_REPLIES = {
-    "get": "session events",
+    "get": "session events cut? cursor?",
     "append": "session_id event_id sequence revision duplicate",
     "append_batch": "results",
     "events": "items cursor",
     "state_get": "state? value? exists? revision",
     "state_set": "session_id key revision duplicate",
-    "delete": "session_id revision deleted_at",
+    "delete": "session_id revision deleted_at duplicate?",
     "list": "items cursor",
-    "machine_put": "name version definition created_at created_by",
+    "app_put": "app_name state_indexes pending duplicate?",
+    "app_get": "app_name state_indexes pending",
+    "machine_put": "name version definition created_at created_by duplicate?",
     "machine_get": "name version definition created_at created_by",
 }
 SESSION = (
@@ -62,6 +66,7 @@ WRITES = {
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id",
+    "app_put": "app_name",
     "machine_put": "name",
 }
 
@@ -129,7 +134,7 @@ def test_the_sessions_service_has_the_operations_of_its_contract() -> None:
 
 def test_the_sessions_service_answers_what_its_contract_says() -> None:
     replies = {operation.name: fields_of(operation.reply) for operation in SESSIONS}
-    assert replies == {name: SESSION_REPLIES.get(name, SESSION) for name in SESSION_REQUESTS}
+    assert replies == {name: SESSION_REPLIES.get(name, f"{SESSION} duplicate?") for name in SESSION_REQUESTS}
     assert fields_of(Session) == SESSION
 
 

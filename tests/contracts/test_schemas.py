@@ -21,6 +21,7 @@ from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePre
 from hivemem_contracts.model import decode_body
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.sessions.models import StateKey
+from hivemem_contracts.sessions.requests import IndexedKey
 from hivemem_contracts.vectors.models import Collection
 from hivemem_testing.names import GOOD_NAMES
 
@@ -35,6 +36,7 @@ EXACT: Final[dict[str, Any]] = {
     "ContentType": ContentType,
     "Cursor": Cursor,
     "Id": Id,
+    "IndexedKey": IndexedKey,
     "Namespace": Namespace,
     "NamespacePrefix": NamespacePrefix,
     "NamespaceSuffix": NamespaceSuffix,
@@ -89,7 +91,7 @@ def test_a_schema_accepts_exactly_the_texts_that_the_fleet_accepts(name: str, da
     schema = schema_of(EXACT[name])
     near = st.from_regex(schema["$defs"][name].get("pattern", ""), alphabet=st.characters(codec="utf-8"))
     odd = st.text(ODD, max_size=9)
-    text = data.draw(near | odd | odd.map("user:".__add__))
+    text = data.draw(near | odd | st.sampled_from(("user", "app:")).flatmap(lambda root: odd.map(root.__add__)))
     assert validates(schema, text) == is_accepted(TypeAdapter(EXACT[name]), text)
 
 

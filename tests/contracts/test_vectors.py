@@ -34,7 +34,7 @@ REPLIES = {
     "recall": "items cursor? degraded? cut?",
     "store": "id collection version duplicate",
     "query": "items",
-    "delete": "id collection deleted",
+    "delete": "id collection deleted duplicate?",
     "status": "items cursor",
     "overview": "synced pending stale failed waiting model dimension embedder store",
     "sweep": "checked missing left_over cursor",

@@ -23,8 +23,6 @@ _MAPS_OF_SCHEMAS: Final = ("$defs", "properties")
 _OF_A_USE: Final = ("default", "description")
 """The keywords about the use of a named type, as opposed to the type itself."""
 
-_NO_FINAL_LINE_FEED: Final[Schema] = {"pattern": "\\n$"}
-
 
 def portable(schema: Schema, reference: str) -> Schema:
     """Return the schema with its named types among its `$defs`; `reference` is the prefix of references to them."""
@@ -102,4 +100,7 @@ def _limited(schema: Schema) -> Schema:
 
 def _ending_where_its_pattern_ends(schema: Schema) -> Schema:
     """Refuse a final line feed, which Python allows at the `$` of a pattern."""
-    return schema | {"not": _NO_FINAL_LINE_FEED} if schema.get("pattern", "").endswith("$") else schema
+    if not schema.get("pattern", "").endswith("$"):
+        return schema
+    refused = schema["not"]["pattern"] + "|" if "not" in schema else ""
+    return schema | {"not": {"pattern": f"{refused}\\n$"}}

@@ -176,10 +176,15 @@ class ErasureReceipt(ReplyBody):
     receipt: str
     namespace: str
     key: str | None = None
-    status: Literal["running", "done"]
+    status: Literal["running", "done"] = Field(
+        description="`done` once the memories are removed and every worker with copies has confirmed."
+    )
     entries: int = Field(description="Number of memories removed so far.")
     versions: int = Field(description="Number of versions removed so far.")
     requested_by: str
     requested_at: Time
     finished_at: Time | None = None
     confirmed: list[Confirmation]
+    awaited: list[str] = Field(
+        default_factory=list, description="The workers that have not confirmed yet, once the memories are removed."
+    )

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstrai
 from hivemem_contracts.fields import Metadata, Value
 from hivemem_contracts.identifiers import Id, Time
 from hivemem_contracts.json_values import FromPython
-from hivemem_contracts.limits import BATCH_ITEMS, MACHINE_BYTES
+from hivemem_contracts.limits import BATCH_ITEMS, MACHINE_BYTES, VALUE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.named_types import NamedType
 from hivemem_contracts.patterns import NO_CONTROL
@@ -27,6 +27,7 @@ State = Annotated[dict[StateKey, Value], FromPython()]
 StateNulls = Annotated[list[StateKey], Field(max_length=BATCH_ITEMS, json_schema_extra={"uniqueItems": True})]
 Scope = Literal["user", "app", "project"]
 SessionSort = Literal["-created_at", "-updated_at"]
+Scalar = Annotated[str | int | float | bool | None, MaxBytes(VALUE_BYTES)]
 Revision = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedRevision = Annotated[
     int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the current revision.")

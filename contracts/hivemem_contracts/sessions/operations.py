@@ -137,6 +137,22 @@ LIST = Operation(
     replies.SessionPage,
     summary="List sessions, newest or last updated first.",
 )
+APP_PUT = Operation(
+    NAME,
+    "app_put",
+    requests.PutApp,
+    replies.AppWritten,
+    summary="Declare the state keys by which sessions of an app can be found.",
+    writes=True,
+    route="app_name",
+)
+APP_GET = Operation(
+    NAME,
+    "app_get",
+    requests.GetApp,
+    replies.AppView,
+    summary="Read the state indexes of an app.",
+)
 MACHINE_PUT = Operation(
     NAME,
     "machine_put",
@@ -174,6 +190,8 @@ SESSIONS: Final = ServiceContract(
         DELETE,
         FORK,
         LIST,
+        APP_PUT,
+        APP_GET,
         MACHINE_PUT,
         MACHINE_GET,
     ),

@@ -89,6 +89,22 @@ class SessionDeleted(ReplyBody):
     )
 
 
+class AppView(ReplyBody):
+    """The declaration of an app, which holds for all of its sessions."""
+
+    app_name: str
+    state_indexes: list[str]
+    pending: list[str] = Field(
+        description="The state indexes that do not have the earlier sessions yet; `list` answers them later."
+    )
+
+
+class AppWritten(AppView):
+    """The declaration of an app right after a write."""
+
+    duplicate: bool = Field(default=False, description="True if this request was done before: the first result again.")
+
+
 class MachineView(ReplyBody):
     name: str
     version: int

@@ -1,20 +1,22 @@
 """The request bodies of the sessions service."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
 from hivemem_contracts.identifiers import AgentName, Id, Time
-from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM
+from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM, STATE_INDEXES
 from hivemem_contracts.model import RequestBody
+from hivemem_contracts.named_types import NamedType
 from hivemem_contracts.sessions.models import (
     ExpectedRevision,
     MachineChoice,
     MachineDefinition,
     NewEvent,
     Revision,
+    Scalar,
     Scope,
     SessionSort,
     State,
@@ -37,6 +39,26 @@ def _check_nulls(nulls: list[str] | None, fields: ValidationInfo) -> list[str] |
                 message = "key {key} is in {other}, too"
                 raise PydanticCustomError("repeated_key", message, {"key": repr(key), "other": name})
     return nulls
+
+
+def _check_indexed(key: str) -> str:
+    prefix = key.partition(":")[0]
+    if prefix in get_args(Scope):
+        message = "a key of the {scope} scope does not belong to a session"
+        raise PydanticCustomError("shared_key", message, {"scope": prefix})
+    return key
+
+
+IndexedKey = Annotated[
+    StateKey,
+    AfterValidator(_check_indexed),
+    NamedType(
+        "IndexedKey",
+        "A key of the session's own state, so none of a shared scope.",
+        {"not": {"pattern": f"^(?:{'|'.join(get_args(Scope))})(?::|$)"}},
+    ),
+]
+Where = Annotated[dict[StateKey, Scalar], Field(min_length=1, max_length=STATE_INDEXES)]
 
 
 class CreateSession(RequestBody):
@@ -182,8 +204,34 @@ class ListSessions(RequestBody):
         description="Newest or last updated first. If left out: last updated for a `status` without other filters but "
         "`active`, else newest.",
     )
+    where: Where | None = Field(
+        default=None,
+        description="State keys and the value that each has in the session's own state. They are state indexes of "
+        "`app_name`, which has to be given.",
+    )
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
+
+
+class PutApp(RequestBody):
+    app_name: Id
+    state_indexes: list[IndexedKey] = Field(
+        max_length=STATE_INDEXES,
+        json_schema_extra={"uniqueItems": True},
+        description="All keys of the session's own state that `list` can find sessions by.",
+    )
+
+    @field_validator("state_indexes")
+    @classmethod
+    def _keys_are_distinct(cls, keys: list[str]) -> list[str]:
+        for place, key in enumerate(keys):
+            if key in keys[:place]:
+                raise PydanticCustomError("repeated_key", "key {key} is named twice", {"key": repr(key)})
+        return keys
+
+
+class GetApp(RequestBody):
+    app_name: Id
 
 
 class PutMachine(RequestBody):

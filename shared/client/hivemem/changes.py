@@ -88,6 +88,14 @@ class StateChanged(Received, frozen=True):
     value: sessions_changes.ScopeChanged | None = None
 
 
+class AppChanged(Received, frozen=True):
+    """The state indexes of an app changed, or are complete."""
+
+    entity: Literal["app"]
+    operation: Literal["changed"]
+    value: sessions_changes.AppChanged | None = None
+
+
 class MemoryPut(Received, frozen=True):
     """A memory was created, replaced or patched."""
 
@@ -118,6 +126,22 @@ class MemoryErased(Received, frozen=True):
     entity: Literal["memory"]
     operation: Literal["erased"]
     value: memory_changes.MemoryErased | None = None
+
+
+class ErasureRemoved(Received, frozen=True):
+    """All memories of an erasure are removed; now others confirm."""
+
+    entity: Literal["erasure"]
+    operation: Literal["removed"]
+    value: memory_models.ErasureReceipt | None = None
+
+
+class ErasureDone(Received, frozen=True):
+    """An erasure is done: every worker with copies confirmed."""
+
+    entity: Literal["erasure"]
+    operation: Literal["done"]
+    value: memory_models.ErasureReceipt | None = None
 
 
 class LeaseAcquired(Received, frozen=True):
@@ -210,8 +234,14 @@ EventChange = EventAppended
 StateChange = StateChanged
 """Every change of the entity `state`."""
 
+AppChange = AppChanged
+"""Every change of the entity `app`."""
+
 MemoryChange = Annotated[MemoryPut | MemoryDeleted | MemoryRestored | MemoryErased, Field(discriminator="operation")]
 """Every change of the entity `memory`."""
+
+ErasureChange = Annotated[ErasureRemoved | ErasureDone, Field(discriminator="operation")]
+"""Every change of the entity `erasure`."""
 
 LeaseChange = Annotated[
     LeaseAcquired | LeaseRenewed | LeaseReleased | LeaseExpired | LeaseAwaited,
@@ -226,7 +256,15 @@ IndexChange = Annotated[IndexSynced | IndexFailed, Field(discriminator="operatio
 """Every change of the entity `index`."""
 
 KnownChange = Annotated[
-    SessionChange | EventChange | StateChange | MemoryChange | LeaseChange | ArtifactChange | IndexChange,
+    SessionChange
+    | EventChange
+    | StateChange
+    | AppChange
+    | MemoryChange
+    | ErasureChange
+    | LeaseChange
+    | ArtifactChange
+    | IndexChange,
     Field(discriminator="entity"),
 ]
 

@@ -10,6 +10,7 @@ from hivemem_contracts.sessions.requests import CreateSession, UpdateSession
 from hivemem_contracts.sizes import check_size
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 from hivemem_runtime.merge_patch import merge_patch
+from hivemem_sessions.decisions.apps import declared_indexes
 from hivemem_sessions.decisions.machines import starting_machine
 from hivemem_sessions.decisions.preconditions import TRANSITIONS, expect, find_session, session_not_found
 from hivemem_sessions.decisions.shares import share_segments
@@ -43,6 +44,7 @@ def create_session(heads: Heads, command: CreateSession, session_id: str) -> Dec
         "metadata": command.metadata,
         "event_count": 0,
         "offset": offset,
+        "indexes": declared_indexes(heads, command.app_name),
     }
     if command.machine is not None:
         opening["machine"] = starting_machine(heads, command.machine)
@@ -119,6 +121,7 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
         "origin": {"session_id": origin_id, "revision": origin.version, "sequence": session.event_count},
         "segments": segments,
         "offset": offset,
+        "indexes": declared_indexes(heads, session.app_name),
     }
     fork: list[Append[Any, Any]] = [Append(SESSION, session_id, SessionRecord("forked", opening=opening))]
     return fork + share_segments(session_id, segments)
