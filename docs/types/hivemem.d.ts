@@ -466,6 +466,7 @@ export interface GetMemories {
   keys: MemoryKey[];
 }
 
+/** Read a memory: now, at a version, or as of a moment. */
 export interface GetMemory {
   namespace: Namespace;
   key: Id;
@@ -487,6 +488,7 @@ export interface GetSession {
   at?: Time | null;
 }
 
+/** Read the state of a session, or of a shared scope. */
 export interface GetState {
   /** The session; otherwise `scope` and `scope_id` are needed. */
   session_id?: Id | null;
@@ -652,6 +654,7 @@ export interface ListNamespaces {
   cursor?: Cursor | null;
 }
 
+/** List sessions with all of the given properties. */
 export interface ListSessions {
   status?: "created" | "active" | "paused" | "terminated" | "archived" | null;
   user_id?: Id | null;
@@ -1042,6 +1045,7 @@ export interface ReadManifest {
 export interface ReadOverview {
 }
 
+/** List the index status of all memories, of a namespace or of one memory. */
 export interface ReadStatus {
   /** Exactly this namespace; all if left out. */
   namespace?: Namespace | null;
@@ -1052,6 +1056,7 @@ export interface ReadStatus {
   cursor?: Cursor | null;
 }
 
+/** Find memories and events by meaning and by words. */
 export interface Recall {
   query: string;
   namespace_prefix?: NamespacePrefix | null;
@@ -1292,6 +1297,7 @@ export interface SessionWritten {
   duplicate?: boolean;
 }
 
+/** Set or delete one key. */
 export interface SetState {
   session_id: Id;
   key: StateKey;

@@ -106,7 +106,7 @@ class Bodies:
         return body
 
     def _value(self, schema: Schema, name: str, random: Random, depth: int) -> Json:
-        while "type" not in schema and ("$ref" in schema or "anyOf" in schema or "oneOf" in schema):
+        while "$ref" in schema or "anyOf" in schema or "oneOf" in schema:
             if "$ref" in schema:
                 schema = self._definitions[schema["$ref"].rpartition("/")[2]]
             else:

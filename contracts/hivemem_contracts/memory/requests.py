@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from hivemem_contracts.field_rules import combination, refuses
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Version
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePrefix, NamespaceSuffix, Time
 from hivemem_contracts.limits import (
@@ -68,6 +69,10 @@ class PutMemories(RequestBody):
 
 
 class GetMemory(RequestBody):
+    """Read a memory: now, at a version, or as of a moment."""
+
+    model_config = ConfigDict(json_schema_extra=refuses(combination(given=["version", "as_of"])))
+
     namespace: Namespace
     key: Id
     version: Version | None = Field(default=None, description="As it was at this version.")
@@ -193,6 +198,8 @@ class ReleaseLease(RequestBody):
 
 class ReadAudit(RequestBody):
     """List the audit chain, newest first."""
+
+    model_config = ConfigDict(json_schema_extra=refuses(combination(given=["key"], missing=["namespace"])))
 
     namespace: NamespacePrefix | None = Field(default=None, description="This one and all below it.")
     key: Id | None = Field(default=None, description="One key of exactly this namespace.")

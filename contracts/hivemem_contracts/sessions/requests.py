@@ -5,6 +5,7 @@ from typing import Annotated, get_args
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from hivemem_contracts.field_rules import combination, refuses
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
 from hivemem_contracts.identifiers import AgentName, Id, Time
 from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM, STATE_INDEXES
@@ -122,6 +123,17 @@ class ListEvents(RequestBody):
 
 
 class GetState(RequestBody):
+    """Read the state of a session, or of a shared scope."""
+
+    model_config = ConfigDict(
+        json_schema_extra=refuses(
+            combination(missing=["session_id", "scope"]),
+            combination(missing=["session_id", "scope_id"]),
+            combination(given=["session_id", "scope"]),
+            combination(given=["session_id", "scope_id"]),
+        )
+    )
+
     session_id: Id | None = Field(default=None, description="The session; otherwise `scope` and `scope_id` are needed.")
     scope: Scope | None = Field(default=None, description="A shared scope, read without a session.")
     scope_id: Id | None = Field(default=None, description="The user, app or project of the scope.")
@@ -131,6 +143,10 @@ class GetState(RequestBody):
 
 
 class SetState(RequestBody):
+    """Set or delete one key."""
+
+    model_config = ConfigDict(json_schema_extra=refuses(combination(true=["keep_null"], given=["value"])))
+
     session_id: Id
     key: StateKey
     value: Value = Field(description="`null` deletes the key, unless `keep_null` is true.")
@@ -150,14 +166,7 @@ class SetStatus(RequestBody):
 class UpdateSession(RequestBody):
     """Change the metadata, the project, or both."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [
-                {"properties": {"metadata": {"type": "object"}}, "required": ["metadata"]},
-                {"properties": {"project_id": {"type": "string"}}, "required": ["project_id"]},
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=refuses(combination(missing=["metadata", "project_id"])))
 
     session_id: Id
     metadata: Metadata | None = Field(
@@ -192,6 +201,10 @@ class ForkSession(RequestBody):
 
 
 class ListSessions(RequestBody):
+    """List sessions with all of the given properties."""
+
+    model_config = ConfigDict(json_schema_extra=refuses(combination(given=["where"], missing=["app_name"])))
+
     status: Status | None = None
     user_id: Id | None = None
     app_name: Id | None = None

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
+from hivemem_contracts.field_rules import combination, refuses
 from hivemem_contracts.fields import Cursor, Limit, Metadata, Version
 from hivemem_contracts.identifiers import Id, Namespace, NamespacePrefix
 from hivemem_contracts.limits import (
@@ -47,6 +48,10 @@ class DeleteVector(RequestBody):
 
 
 class Recall(RequestBody):
+    """Find memories and events by meaning and by words."""
+
+    model_config = ConfigDict(json_schema_extra=refuses(combination(true=["rerank"], given=["cursor"])))
+
     query: Annotated[str, StringConstraints(min_length=1, max_length=QUERY_CHARACTERS, pattern=NOT_BLANK)]
     namespace_prefix: NamespacePrefix | None = None
     memory_type: MemoryType | None = None
@@ -86,6 +91,10 @@ class Recall(RequestBody):
 
 
 class ReadStatus(RequestBody):
+    """List the index status of all memories, of a namespace or of one memory."""
+
+    model_config = ConfigDict(json_schema_extra=refuses(combination(given=["key"], missing=["namespace"])))
+
     namespace: Namespace | None = Field(default=None, description="Exactly this namespace; all if left out.")
     key: Id | None = Field(default=None, description="One memory of the namespace.")
     state: IndexState | None = None
