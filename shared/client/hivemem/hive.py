@@ -179,7 +179,8 @@ class Hive(Services):
         With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
-        the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it. With `explain`, each item names the words that `matched`.
+        the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it. With `explain`,
+        each item names the words that `matched`.
         """
         given = {
             "query": query,
