@@ -20,6 +20,9 @@ VALUE_BYTES: Final = 262_144
 STATE_BYTES: Final = 524_288
 """All keys of one state scope together: a session's own, a user's, an app's, a project's."""
 
+STATE_INDEXES: Final = 8
+"""The state keys of one app by which its sessions can be found."""
+
 MEMORY_VALUE_BYTES: Final = 524_288
 """The value of one memory, encoded as JSON."""
 

@@ -16,7 +16,7 @@ from hivemem_contracts.identifiers import NAMESPACE_ROOTS, Namespace, NamespaceP
 from hivemem_contracts.limits import BATCH_ITEMS, MEMORY_VALUE_BYTES, VALUE_BYTES
 from hivemem_contracts.memory import requests
 from hivemem_contracts.memory.changes import CHANGES, MemoryErased
-from hivemem_contracts.memory.models import LeaseHolder, Memory, MemoryVersion
+from hivemem_contracts.memory.models import ErasureReceipt, LeaseHolder, Memory, MemoryVersion
 from hivemem_contracts.memory.operations import MEMORY
 from hivemem_contracts.memory.replies import MemoryOutcome, MemoryWritten
 from hivemem_contracts.memory.requests import (
@@ -153,8 +153,11 @@ def test_the_kinds_of_change_are_those_of_the_contract() -> None:
     values = {kind.full_name: kind.value for kind in CHANGES}
     memory = {f"memory.{operation}": Memory for operation in ("put", "deleted", "restored")}
     leases = ("acquired", "renewed", "released", "expired", "awaited")
-    assert values == memory | {"memory.erased": MemoryErased} | {f"lease.{name}": LeaseHolder for name in leases}
-    assert all(kind.address == ("namespace", "key") and kind.keyed for kind in CHANGES)
+    erasures = {f"erasure.{operation}": ErasureReceipt for operation in ("removed", "done")}
+    lease = {f"lease.{name}": LeaseHolder for name in leases}
+    assert values == memory | {"memory.erased": MemoryErased} | erasures | lease
+    keyed = [kind for kind in CHANGES if kind.entity != "erasure"]
+    assert all(kind.address == ("namespace", "key") and kind.keyed for kind in keyed)
     assert all(kind.key_optional == (kind.entity == "lease") for kind in CHANGES)
 
 

@@ -48,6 +48,8 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "app_name": ("crm",),
     "user_id": ("ann", "bob"),
     "project_id": ("p1",),
+    "scope_id": ("ann", "crm", "p1"),
+    "state_indexes": ("l", "s", "n", "x"),
     "operation": ("put", "deleted", "export"),
 }
 WORDS: Final = (

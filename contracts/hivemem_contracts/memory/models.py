@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
+from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import (
     ID_CHARACTERS,
     MEMORY_INDEX_TEXTS,
@@ -19,7 +20,7 @@ from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
-MemoryValue = Annotated[JsonValue, MaxBytes(MEMORY_VALUE_BYTES)]
+MemoryValue = Annotated[Json, FromPython(), MaxBytes(MEMORY_VALUE_BYTES)]
 """Any JSON, of a limited size."""
 
 Where = Annotated[
@@ -178,10 +179,15 @@ class ErasureReceipt(ReplyBody):
     receipt: str
     namespace: str
     key: str | None = None
-    status: Literal["running", "done"]
+    status: Literal["running", "done"] = Field(
+        description="`done` once the memories are removed and every worker with copies has confirmed."
+    )
     entries: int = Field(description="Number of memories removed so far.")
     versions: int = Field(description="Number of versions removed so far.")
     requested_by: str
     requested_at: Time
     finished_at: Time | None = None
     confirmed: list[Confirmation]
+    awaited: list[str] = Field(
+        default_factory=list, description="The workers that have not confirmed yet, once the memories are removed."
+    )

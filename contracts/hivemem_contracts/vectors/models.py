@@ -65,8 +65,9 @@ class Scores(ReplyBody):
     importance: float
     hints: float = Field(
         default=1.0,
-        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, and "
-        "for an event whose author the question names; below 1 for a text that is a question itself.",
+        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, for "
+        "an event whose author or whose period the question names, and for a text with a second chunk that is near; "
+        "below 1 for a text that is a question itself.",
     )
     rerank: float | None = Field(
         default=None, description="The reranker's score, which is the relevance then; null: not reranked."

@@ -23,6 +23,7 @@ class VectorDeleted(ReplyBody):
     id: str
     collection: str
     deleted: bool = Field(description="False if it did not exist.")
+    duplicate: bool = Field(default=False, description="True if this was deleted before: the first result again.")
 
 
 class RecallAnswer(ReplyBody):

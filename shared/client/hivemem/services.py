@@ -24,6 +24,8 @@ class Sessions(ServiceMethods):
     delete = Command(sessions.DELETE)
     fork = Command(sessions.FORK)
     list = Query(sessions.LIST)
+    app_put = Command(sessions.APP_PUT)
+    app_get = Query(sessions.APP_GET)
     machine_put = Command(sessions.MACHINE_PUT)
     machine_get = Query(sessions.MACHINE_GET)
 

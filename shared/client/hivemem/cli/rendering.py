@@ -47,7 +47,7 @@ def print_model(model: BaseModel, more: str = "") -> None:
     """
     console = Console()
     fields = {name: getattr(model, name) for name in type(model).model_fields}
-    cursor = fields.pop("cursor", None)
+    fields.pop("cursor", None)
     lists = {name: value for name, value in fields.items() if _is_list_of(value, BaseModel)}
     nested = {name: value for name, value in fields.items() if isinstance(value, BaseModel)}
     plain = {name: value for name, value in fields.items() if name not in lists and name not in nested}
@@ -59,8 +59,8 @@ def print_model(model: BaseModel, more: str = "") -> None:
         console.print(pairs(plain))
     for name, rows in lists.items():
         print_rows(rows, title=name if len(fields) > 1 else None)
-    if cursor and more:
-        console.print(Text(f"more: {more} --cursor {cursor}"), soft_wrap=True)
+    if more:
+        console.print(Text(f"more: {more}"), soft_wrap=True)
 
 
 def pairs(fields: Mapping[str, Any]) -> Table:

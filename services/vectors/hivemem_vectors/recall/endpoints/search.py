@@ -64,11 +64,12 @@ class ItemSearch:
         where = Filter(question.tenant, question.conditions(unexpired=at.points > at.base))
         words = sparse_query(question.asked) if question.asked else None
         try:
+            # Both are remembered from earlier recalls, and fetched while the embedding is under way.
             documents = await self._count()
-            hits, best, has_outdated = await asyncio.gather(
-                hybrid_search(self._store, self._collection, where, vector, words, limit=at.points, values=SCORED),
-                self._words.worths(question.tenant, question.asked, documents),
-                self._outdated.remain(question.tenant),
+            best = await self._words.worths(question.tenant, question.asked, documents)
+            has_outdated = await self._outdated.remain(question.tenant)
+            hits = await hybrid_search(
+                self._store, self._collection, where, vector, words, limit=at.points, values=SCORED
             )
         except HiveError as error:
             found = await self._without_index(question, await vector, error.detail)
