@@ -11,6 +11,7 @@ import hivemem
 from hivemem_contracts.memory.models import Difference
 from hivemem_contracts.memory.replies import (
     AuditPage,
+    AuditVerified,
     ExportPage,
     ImportOutcome,
     MemoriesImported,
@@ -50,6 +51,21 @@ def version(number: int, **fields: Any) -> hivemem.MemoryVersion:
         **fields,
     }
     return hivemem.MemoryVersion.model_validate(made)
+
+
+async def test_the_audit_is_verified_to_its_end(shared_server: Server, fleet: Fleet) -> None:
+    parts = [AuditVerified(ok=True, checked=500, cursor="half"), AuditVerified(ok=True, checked=20, memories=3)]
+    broken = AuditVerified(ok=False, checked=7, broken_at=8, problem="the hash differs")
+    answers = iter([*parts, broken])
+    fleet.answers["memory.audit_verify"] = lambda _: next(answers)
+
+    whole = await invoke_json(shared_server.url, "memory", "audit-verify")
+    wrong = await invoke(shared_server.url, "memory", "audit-verify", "--cursor", "later")
+
+    assert (whole["checked"], whole["memories"]) == (520, 3)
+    assert [asked.body for asked in fleet.asked] == [{}, {"cursor": "half"}, {"cursor": "later"}]
+    assert wrong.exit_code == 1
+    assert "the hash differs" in wrong.stdout
 
 
 def export_of(*lines: hivemem.ImportedMemory) -> ExportPage:
@@ -275,7 +291,7 @@ async def test_an_import_that_is_interrupted_says_where_to_go_on(shared_server: 
     stopped = await invoke(shared_server.url, "--timeout", "0.5", "memory", "import", "-", stdin=file_of(1_500))
 
     assert stopped.exit_code == 1
-    assert "resume with --after-line 1001" in stopped.stderr
+    assert "memory import - --after-line 1001" in stopped.stderr
     fleet.asked.clear()
     await invoke(shared_server.url, "memory", "import", "-", "--after-line", "1001", stdin=file_of(1_500))
     assert len(fleet.asked[0].body["items"]) == 500

@@ -77,7 +77,7 @@ def _command(operation: AnyOperation) -> Callable[..., None]:
         body = values_of(operation.request, given)
         describe = LOSSES.get(operation.full_name)
         if describe is not None and not given["yes"]:
-            confirm(settings, lambda hive: describe(hive, body))
+            confirm(settings, lambda hive: describe(hive, body), waiting="looking up what will be lost")
         if given.get("durable"):
             publish(settings, operation, body, given)
         else:
