@@ -4,10 +4,12 @@ import asyncio
 import os
 import sys
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 from typer.testing import CliRunner, Result
 
+from hivemem.cli import terminal
 from hivemem.cli.app import app
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
@@ -17,6 +19,17 @@ async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
     """Run the command in a thread, because it has an event loop of its own."""
     arguments = ["--url", url, "--tenant", "acme", "--agent", "bot", "--timeout", "5", *words]
     return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
+
+
+async def on_screen(url: str, *words: str, columns: int = 80) -> str:
+    """Run the command as on a terminal of this width, and return its output without colours."""
+    with (
+        patch.object(terminal, "is_there", return_value=True),
+        patch.object(terminal, "width", return_value=columns),
+    ):
+        result = await invoke(url, *words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:

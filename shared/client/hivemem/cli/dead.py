@@ -1,14 +1,15 @@
 """`hivemem dead`: the dead letters."""
 
+import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
+import orjson
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from hivemem.cli.rendering import cell, pairs, print_json, print_rows
+from hivemem.cli.rendering import print_fields, print_json, print_notes, print_rows
 from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.visible import visible
 from hivemem.dead import DeadLetter
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.limits import LIST_DEFAULT, LIST_MAXIMUM
@@ -38,6 +39,14 @@ def described(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
+def body_of(letter: DeadLetter) -> Any:
+    """Return the body as an object, or as text if it is none."""
+    try:
+        return orjson.loads(letter.data)
+    except orjson.JSONDecodeError:
+        return letter.data.decode("utf-8", "replace")
+
+
 @app.command("list")
 def list_letters(
     ctx: typer.Context,
@@ -54,17 +63,17 @@ def list_letters(
     rows = [
         {
             "sequence": letter.sequence,
-            "at": letter.at,
-            "agent": letter.agent,
             "operation": letter.operation,
             "route": letter.route,
             "error": f"{letter.error.name}: {letter.error.detail}",
+            "at": letter.at,
+            "agent": letter.agent,
         }
         for letter in page.items
     ]
     print_rows(rows)
     if page.cursor:
-        Console().print(Text(f"more: hivemem dead list --cursor {page.cursor}"))
+        print_notes([f"more: hivemem dead list --cursor {page.cursor}"])
 
 
 @app.command()
@@ -72,13 +81,12 @@ def show(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
     """Show a dead letter, with its error and its body."""
     settings = Settings.of(ctx, json)
     letter = run(settings, lambda hive: hive.dead.get(sequence))
-    body = letter.data.decode("utf-8", "replace")
     if settings.json:
-        print_json({**described(letter), "body": body})
+        print_json({**described(letter), "body": letter.data.decode("utf-8", "replace")})
         return
-    console = Console()
-    console.print(pairs({**described(letter), "omitted_bytes": letter.omitted_bytes or None}))
-    console.print(cell(body), soft_wrap=True)
+    print_fields(
+        {**described(letter), "at": letter.at, "omitted_bytes": letter.omitted_bytes or None, "body": body_of(letter)}
+    )
 
 
 @app.command()
@@ -89,7 +97,9 @@ def replay(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
     if settings.json:
         print_json(asdict(receipt))
     else:
-        Console().print(Text(f"dead letter {sequence} is command {receipt.sequence} now, with id {receipt.message_id}"))
+        sys.stdout.write(
+            f"dead letter {sequence} is command {receipt.sequence} now, with id {visible(receipt.message_id)}\n"
+        )
 
 
 @app.command()
@@ -100,4 +110,4 @@ def discard(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
     if settings.json:
         print_json({"discarded": sequence})
     else:
-        Console().print(Text(f"dead letter {sequence} is discarded"))
+        sys.stdout.write(f"dead letter {sequence} is discarded\n")

@@ -6,13 +6,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from hivemem.cli.fields import options_of, values_of
 from hivemem.cli.files import COMMANDS as FILE_COMMANDS
 from hivemem.cli.positional_fields import OperationCommand
-from hivemem.cli.rendering import pairs, print_json, print_model
+from hivemem.cli.rendering import print_fields, print_json, print_reply
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command
 from hivemem.cli.transfer import export_command, import_command
@@ -106,7 +105,7 @@ def request(
     if settings.json:
         print_json(reply)
     else:
-        print_model(reply, words)
+        print_reply(reply, words, [name for name, value in body.items() if value])
 
 
 def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
@@ -120,4 +119,4 @@ def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], g
     if settings.json:
         print_json(asdict(receipt))
     else:
-        Console().print(pairs(asdict(receipt)))
+        print_fields(asdict(receipt))

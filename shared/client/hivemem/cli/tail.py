@@ -3,14 +3,17 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.cells import cell_len
 from rich.text import Text
 
-from hivemem.cli.rendering import text_of
+from hivemem.cli import terminal
+from hivemem.cli.cells import clock, cut, short_text
+from hivemem.cli.rendering import print_rows
 from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.visible import visible
 from hivemem.cursor import Cursor
 from hivemem.feed import Feed, Received
 from hivemem.hive import Hive
@@ -24,7 +27,10 @@ COLOURS: Final = {
     "artifact": "yellow",
     "index": "bright_black",
 }
-VALUE_CHARACTERS: Final = 200
+WHOLE: Final = ("at", "entity", "operation", "namespace", "key", "version", "actor", "value", "value_omitted", "cause")
+"""The fields of a line in a pipe."""
+VALUE_ROOM: Final = 30
+VALUE_INDENT: Final = "    "
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -98,18 +104,36 @@ def check_cursor(since: str) -> None:
 
 
 def show(change: Received, json: bool) -> None:
-    """Print one line at once."""
+    """Print one line at once: whole for programs, as much as the window has room for on a terminal."""
     if json:
         sys.stdout.write(change.model_dump_json() + "\n")
         sys.stdout.flush()
         return
-    colour = COLOURS.get(change.entity, "white")
-    line = Text(no_wrap=True)
-    line.append(f"{change.at.astimezone():%H:%M:%S.%f}"[:-3], style="bright_black")
-    line.append(f" {change.entity}.{change.operation}", style=colour)
-    line.append(f" {change.namespace}{'/' + change.key if change.key else ''}@{change.version}", style="bold")
-    line.append(f" {change.actor}", style="bright_black")
-    value = "(over 64 KiB)" if change.value_omitted else text_of(change.value)
-    line.append(f" {value if len(value) <= VALUE_CHARACTERS else value[:VALUE_CHARACTERS] + '…'}")
-    Console(soft_wrap=True).print(line)
-    sys.stdout.flush()
+    if not terminal.is_there():
+        print_rows([{name: getattr(change, name) for name in WHOLE}])
+        return
+    terminal.show(lines_of(change, terminal.width()))
+
+
+def lines_of(change: Received, width: int) -> list[Text]:
+    """Return the line of a change, and its value below it where the window leaves no room beside it."""
+    line = Text(clock(change.at), style="bright_black")
+    for text, style in (
+        (f"{change.entity}.{change.operation}", COLOURS.get(change.entity, "white")),
+        (f"{change.namespace}{'/' + change.key if change.key else ''}@{change.version}", "bold"),
+        (change.actor, "bright_black"),
+    ):
+        line.append(" ").append(visible(text), style=style)
+    value = "(over 64 KiB)" if change.value_omitted else short_text(untold(change), json=True)
+    room = width - line.cell_len - 1
+    if room >= min(cell_len(value), VALUE_ROOM):
+        return [line.append(f" {cut(value, room)}".rstrip())]
+    return [line, Text(VALUE_INDENT + cut(value, width - len(VALUE_INDENT)))]
+
+
+def untold(change: Received) -> Any:
+    """Return the value without what its line says already, and without nulls."""
+    if not isinstance(change.value, dict):
+        return change.value
+    told = (change.namespace, change.key, change.version, change.actor, None)
+    return {name: value for name, value in change.value.items() if name != "event_id" and value not in told}
