@@ -40,8 +40,8 @@ def print_reply(reply: BaseModel, more: str = "", asked: Collection[str] = ()) -
         terminal.show(detail_lines(notes, terminal.width()))
     else:
         print_notes(f"{field}: {whole_text(value)}" for field, value in notes.items())
-    if more and (cursor := getattr(reply, "cursor", None)):
-        print_notes([f"more: {more} --cursor {cursor}"])
+    if more:
+        print_notes([f"more: {more}"])
 
 
 def print_rows(rows: Sequence[Any], below: Below | None = None) -> None:

@@ -105,7 +105,9 @@ def request(
     if settings.json:
         print_json(reply)
     else:
-        print_reply(reply, words, [name for name, value in body.items() if value])
+        cursor = getattr(reply, "cursor", None)
+        asked = [name for name, value in body.items() if value]
+        print_reply(reply, f"{words} --cursor {cursor}" if cursor else "", asked)
 
 
 def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
