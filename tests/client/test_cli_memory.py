@@ -195,11 +195,11 @@ async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> Non
 
 
 async def test_what_two_moments_differ_in_is_lines_too(shared_server: Server, fleet: Fleet) -> None:
-    address = {"namespace": "user:alice", "diff": []}
+    change = MemoryChange(namespace="user:alice", key="", change="changed", diff=[])
     items = [
-        MemoryChange(key="new", change="added", after=version(1, value="here"), **address),
-        MemoryChange(key="old", change="removed", before=version(1, value=None), **address),
-        MemoryChange(key="huge", change="changed", values_omitted=True, **address),
+        change.model_copy(update={"key": "new", "change": "added", "after": version(1, value="here")}),
+        change.model_copy(update={"key": "old", "change": "removed", "before": version(1, value=None)}),
+        change.model_copy(update={"key": "huge", "values_omitted": True}),
     ]
     fleet.answers["memory.diff"] = lambda _: NamespaceDiff(items=items, cursor=None)
 

@@ -6,7 +6,10 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from rich.text import Text
 
+from hivemem.cli import terminal
+from hivemem.cli.details import hanging
 from hivemem.cli.rendering import print_fields, print_json, print_notes, print_rows
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.visible import visible
@@ -47,6 +50,10 @@ def body_of(letter: DeadLetter) -> Any:
         return letter.data.decode("utf-8", "replace")
 
 
+def error_of(letter: DeadLetter) -> str:
+    return f"{letter.error.name}: {letter.error.detail}"
+
+
 @app.command("list")
 def list_letters(
     ctx: typer.Context,
@@ -65,13 +72,14 @@ def list_letters(
             "sequence": letter.sequence,
             "operation": letter.operation,
             "route": letter.route,
-            "error": f"{letter.error.name}: {letter.error.detail}",
+            "error": error_of(letter),
             "at": letter.at,
             "agent": letter.agent,
         }
         for letter in page.items
     ]
-    print_rows(rows)
+    errors = [hanging(Text("  "), [visible(error_of(letter))], terminal.width()) for letter in page.items]
+    print_rows(rows, hidden=["error"], below=errors)
     if page.cursor:
         print_notes([f"more: hivemem dead list --cursor {page.cursor}"])
 

@@ -111,10 +111,7 @@ def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
         return
     if terminal.is_there():
         rows = [{"score": f"{item.score:.3f}", "namespace": item.namespace, "key": item.key} for item in answer.items]
-        items = iter(answer.items)
-        width = terminal.width()
-        # A table calls this once for each row, in their order.
-        print_rows(rows, below=lambda _: below(next(items), width, explain=explain))
+        print_rows(rows, below=[below(item, terminal.width(), explain=explain) for item in answer.items])
     else:
         print_rows(answer.items)
     if answer.cut is not None:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TextIO, cast
 
 from pydantic import BaseModel
@@ -13,7 +12,7 @@ from hivemem.cli.cells import all_of, dumped, fields_of, whole_text
 from hivemem.cli.columns import columns_of, takes_json
 from hivemem.cli.details import detail_lines
 from hivemem.cli.differences import difference_lines, instead_of
-from hivemem.cli.tables import Below, table_lines
+from hivemem.cli.tables import table_lines
 from hivemem.cli.visible import visible
 
 LISTS: Final = ("items", "results")
@@ -44,10 +43,10 @@ def print_reply(reply: BaseModel, more: str = "", asked: Collection[str] = ()) -
         print_notes([f"more: {more}"])
 
 
-def print_rows(rows: Sequence[Any], below: Below | None = None) -> None:
+def print_rows(rows: Sequence[Any], hidden: Collection[str] = (), below: Sequence[Sequence[Text]] = ()) -> None:
     """Show a list: a table with the most important columns, or all fields of each row on a line, separated by tabs.
 
-    A terminal also gets the lines that `below` returns for each row, or else the differences of the row.
+    A terminal gets the lines of `below` under each row, or else its differences, and no `hidden` columns.
     """
     if not terminal.is_there():
         for row in rows:
@@ -58,7 +57,8 @@ def print_rows(rows: Sequence[Any], below: Below | None = None) -> None:
         terminal.show(Text(visible(str(row))) for row in rows)
     else:
         width = terminal.width()
-        terminal.show(table_lines(rows, width, instead_of(rows), below or partial(difference_lines, width=width)))
+        lines = below or [difference_lines(row, width) for row in rows]
+        terminal.show(table_lines(rows, width, (*hidden, *instead_of(rows)), lines))
 
 
 def print_fields(shown: BaseModel | Mapping[str, Any], asked: Collection[str] = ()) -> None:

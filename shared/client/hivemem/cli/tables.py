@@ -1,6 +1,6 @@
 """Tables for a terminal: one line for each row, as many columns as the window has room for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,8 +19,6 @@ FEWEST: Final = 3
 """The columns that a table keeps, even if long ids then reach over their columns."""
 
 Row = BaseModel | Mapping[str, Any]
-Below = Callable[[Row], Sequence[Text]]
-"""Lines to show under a row, such as the differences of a version."""
 
 
 @dataclass
@@ -46,8 +44,13 @@ class _Column:
         return min(self.least, max(cell_len(self.name), widths[3 * (len(widths) - 1) // 4]))
 
 
-def table_lines(rows: Sequence[Row], width: int, hidden: Sequence[str] = (), below: Below | None = None) -> list[Text]:
-    """Return the lines of a table. Columns without a value are not shown; columns without room are named below it."""
+def table_lines(
+    rows: Sequence[Row], width: int, hidden: Collection[str] = (), below: Sequence[Sequence[Text]] = ()
+) -> list[Text]:
+    """Return the lines of a table; `below` has the lines under each row, such as the differences of a version.
+
+    Columns without a value are not shown; columns without room are named below the table.
+    """
     columns = _columns(rows, hidden)
     widths = _fitting(columns, width)
     kept = columns[: len(widths)]
@@ -55,9 +58,9 @@ def table_lines(rows: Sequence[Row], width: int, hidden: Sequence[str] = (), bel
         Text(_joined([column.name for column in kept], kept, widths, width), style="bold"),
         Text("─" * min(sum(widths) + GAP * (len(widths) - 1), width), style="bright_black"),
     ]
-    for number, row in enumerate(rows):
+    for number in range(len(rows)):
         lines.append(Text(_joined([column.cells[number] for column in kept], kept, widths, width)))
-        lines += below(row) if below else ()
+        lines += below[number] if below else ()
     if len(kept) < len(columns):
         left_out = ", ".join(column.name for column in columns[len(kept) :])
         note = folded(f"left out: {left_out} (--json shows all)", width)
@@ -65,7 +68,7 @@ def table_lines(rows: Sequence[Row], width: int, hidden: Sequence[str] = (), bel
     return lines
 
 
-def _columns(rows: Sequence[Row], hidden: Sequence[str]) -> list[_Column]:
+def _columns(rows: Sequence[Row], hidden: Collection[str]) -> list[_Column]:
     objects = [fields_of(row) for row in rows]
     model = type(rows[0])
     names = (

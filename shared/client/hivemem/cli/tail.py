@@ -18,6 +18,7 @@ from hivemem.cursor import Cursor
 from hivemem.feed import Feed, Received
 from hivemem.hive import Hive
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.identifiers import format_time
 
 COLOURS: Final = {
     "session": "cyan",
@@ -29,6 +30,10 @@ COLOURS: Final = {
 }
 WHOLE: Final = ("at", "entity", "operation", "namespace", "key", "version", "actor", "value", "value_omitted", "cause")
 """The fields of a line in a pipe."""
+OWN: Final = {"value", "content"}
+"""Fields of a value with the users' own JSON."""
+SAID: Final = {"session_id", "sequence", "author", "at"}
+"""Fields of a value that mostly repeat the address, the actor or the time of a change."""
 VALUE_ROOM: Final = 30
 VALUE_INDENT: Final = "    "
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
@@ -132,8 +137,12 @@ def lines_of(change: Received, width: int) -> list[Text]:
 
 
 def untold(change: Received) -> Any:
-    """Return the value without what its line says already, and without nulls."""
+    """Return the value without what its line says already, and without empty fields other than the users' own."""
     if not isinstance(change.value, dict):
         return change.value
-    told = (change.namespace, change.key, change.version, change.actor, None)
-    return {name: value for name, value in change.value.items() if name != "event_id" and value not in told}
+    said = (change.namespace, change.key, change.version, change.actor, format_time(change.at))
+    return {
+        name: value
+        for name, value in change.value.items()
+        if name in OWN or not (name == "event_id" or value in (None, {}, []) or (name in SAID and value in said))
+    }
