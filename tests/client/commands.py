@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -39,10 +40,10 @@ async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:
     return orjson.loads(line)
 
 
-async def start(url: str, *words: str) -> asyncio.subprocess.Process:
+async def start(url: str, *words: str, environment: Mapping[str, str] | None = None) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
-        env={**os.environ, **WIDE},
+        env={**os.environ, **WIDE, **(environment or {})},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -18,7 +18,7 @@ from hivemem_contracts.sessions.replies import EventPage, SessionView, StateSet,
 from hivemem_contracts.streams import INGEST
 from hivemem_testing.contract import Server
 
-from .commands import invoke, invoke_json, on_screen
+from .commands import invoke, invoke_json, on_screen, start
 from .fleet import Fleet
 
 UNSHARED = {("Artifact", "timestamp"), *(("ManifestEntry", name) for name in ("created_at", "created_by"))}
@@ -233,6 +233,25 @@ async def test_a_terminal_has_the_local_clock(
 
     assert "2025-01-02 08:34:05+05:30" in table
     assert "created_at   2025-01-02 08:34:05.000000+05:30" in fields
+
+
+async def test_an_error_stays_on_its_line(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["get"] = lambda _: hivemem.NotFound("no session \x1b[2J\nhint: pay")
+
+    result = await invoke(shared_server.url, "sessions", "get", "s1")
+
+    assert result.stderr == "NotFound (40401): no session \\u001b[2J\\nhint: pay\n"
+
+
+async def test_characters_that_the_output_lacks_are_escaped(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["state_get"] = lambda _: StateView(value="Tōkyō", revision=2)
+
+    process = await start(
+        shared_server.url, "sessions", "state-get", "s1", "--key", "k", environment={"PYTHONIOENCODING": "ascii"}
+    )
+    stdout, _ = await process.communicate()
+
+    assert stdout == b"state\t\nvalue\tT\\u014dky\\u014d\nrevision\t2\n"
 
 
 def test_the_columns_that_are_declared_as_important_exist() -> None:

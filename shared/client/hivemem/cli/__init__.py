@@ -1,8 +1,15 @@
 """The `hivemem` command. A subcommand imports its modules when it runs, so that help and completion are quick."""
 
+import io
+import sys
+
 
 def main() -> None:
     """Run the installed command."""
+    for stream in (sys.stdout, sys.stderr):
+        # Where a terminal or a pipe is not UTF-8, a character that it lacks is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     from hivemem.cli.app import app
 
     app(prog_name="hivemem")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
+from hivemem.cli.visible import visible
 from hivemem_contracts.errors import HiveError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def fail(settings: Settings, error: HiveError) -> NoReturn:
         print_json(error.body())
     else:
         code = f" ({error.code})" if error.code else ""
-        sys.stderr.write(f"{error.name}{code}: {error.detail}\n")
+        sys.stderr.write(f"{error.name}{code}: {visible(error.detail)}\n")
         hint = _HINTS.get(error.name)
         if hint is not None:
             sys.stderr.write(f"hint: {hint}\n")
