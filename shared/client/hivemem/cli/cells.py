@@ -72,7 +72,7 @@ def beginning(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return the beginning of a text that fills at most so many columns of a terminal."""
+    """Return a text, or its beginning and `…`, in at most `width` columns of a terminal."""
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip(" …") + "…"
 
 

@@ -30,7 +30,7 @@ BULK: Final = {"data_base64"}
 """Fields that nobody reads: a terminal gets their length."""
 
 ONE_OF: Final = {"StateView": ("state", "value")}
-"""Replies that have one of these fields, by what was asked; the others are null. A value may be null itself."""
+"""Replies in which one of these fields answers the request, and the others are null; a value may itself be null."""
 
 
 def columns_of(model: type[BaseModel]) -> list[str]:

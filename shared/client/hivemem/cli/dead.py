@@ -43,7 +43,7 @@ def described(letter: DeadLetter) -> dict[str, Any]:
 
 
 def body_of(letter: DeadLetter) -> Any:
-    """Return the body as an object, or as text if it is none."""
+    """Return the body as JSON, or as text if it is not JSON."""
     try:
         return orjson.loads(letter.data)
     except orjson.JSONDecodeError:
