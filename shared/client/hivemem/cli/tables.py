@@ -21,7 +21,7 @@ FEWEST: Final = 3
 Row = BaseModel | Mapping[str, Any]
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Column:
     name: str
     cells: list[str]
@@ -71,16 +71,14 @@ def table_lines(
 def _columns(rows: Sequence[Row], hidden: Collection[str]) -> list[_Column]:
     objects = [fields_of(row) for row in rows]
     model = type(rows[0])
-    names = (
-        columns_of(model) if issubclass(model, BaseModel) else list(dict.fromkeys(n for row in objects for n in row))
-    )
+    names = columns_of(model) if issubclass(model, BaseModel) else list(objects[0])
     found: list[_Column] = []
     for name in names:
         values = [fields.get(name) for fields in objects]
         if name in hidden or not any(_filled(value) for value in values):
             continue
         json = takes_json(rows[0], name)
-        numbers = all(value is None or isinstance(value, int | float) for value in values)
+        numbers = all(value is None or type(value) in (int, float) for value in values)
         texts = [short_text(value, json=json) for value in values]
         found.append(_Column(visible(name), texts, json or is_flexible(name, values), numbers and not json))
     return found
