@@ -28,6 +28,7 @@ _WORDS: Final[dict[Any, str]] = {
     float: "number",
     Path: "path",
     list[str]: "text, may be repeated",
+    list[int]: "number, may be repeated",
 }
 
 

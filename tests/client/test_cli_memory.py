@@ -21,6 +21,7 @@ from hivemem_contracts.memory.replies import (
     MemoryPage,
     MemoryWritten,
     NamespaceDiff,
+    NamespacePage,
     VersionPage,
 )
 from hivemem_testing.contract import Server
@@ -176,6 +177,17 @@ async def test_ids_stay_whole_while_other_columns_can_go(shared_server: Server, 
         assert all(line.startswith(f"user:alice  key-{number}  全角") for number, line in enumerate(lines[2:7]))
         assert lines[7].startswith(f"{long.namespace}  {long.key}")
         assert max(map(cell_len, lines)) <= width
+
+
+async def test_namespaces_are_lines(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:" + "b" * 250], cursor="c1")
+
+    shown = (await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")).stdout
+
+    assert shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
+    assert "--cursor c1" in shown
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=[], cursor=None)
+    assert (await invoke(shared_server.url, "memory", "namespaces")).stdout == "none\n"
 
 
 async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> None:

@@ -37,6 +37,13 @@ async def test_a_line_says_what_happened_where_and_by_whom(shared_server: Server
     assert piped[0][0].endswith("Z")
 
 
+async def test_an_address_that_no_change_has_is_an_error(shared_server: Server, fleet: Fleet) -> None:
+    result = await invoke(shared_server.url, "tail", "sessions")
+
+    assert result.exit_code == 1
+    assert "did you mean 'session'?" in result.stderr
+
+
 async def test_json_lines_carry_the_cursor_to_go_on_from(shared_server: Server, fleet: Fleet) -> None:
     for version in (1, 2, 3):
         await fleet.announce("acme", "s1", version)

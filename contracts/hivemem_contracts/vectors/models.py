@@ -99,6 +99,11 @@ class Recalled(ReplyBody):
     value: JsonValue = None
     memory_type: MemoryType | None = Field(default=None, description="null for an event.")
     metadata: Metadata = Field(default_factory=dict)
+    created_at: Time | None = Field(
+        default=None,
+        description="When the memory was created, or the event committed; null for a memory while the `memory` service "
+        "does not answer.",
+    )
     updated_at: Time
     text: str | None = Field(
         default=None, description="The chunk of its text that matched; null if the text has changed since."

@@ -3,9 +3,10 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
+from pydantic_core import from_json, to_json
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -15,8 +16,9 @@ from hivemem.cli.rendering import print_rows
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.visible import visible
 from hivemem.cursor import Cursor
-from hivemem.feed import Feed, Received
+from hivemem.feed import Feed
 from hivemem.hive import Hive
+from hivemem.received import Received
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import format_time
 
@@ -109,40 +111,43 @@ def check_cursor(since: str) -> None:
 
 
 def show(change: Received, json: bool) -> None:
-    """Print one line at once: whole for programs, as much as the window has room for on a terminal."""
+    """Print one line at once: the change as it was sent, also the fields that this client does not know."""
+    sent: dict[str, Any] = from_json(change.data)
     if json:
-        sys.stdout.write(change.model_dump_json() + "\n")
+        place = {"sequence": change.sequence, "subject": change.subject, "cursor": change.cursor}
+        sys.stdout.write(to_json({**sent, **place}, inf_nan_mode="constants").decode() + "\n")
         sys.stdout.flush()
         return
-    if not terminal.is_there():
-        print_rows([{name: getattr(change, name) for name in WHOLE}])
-        return
-    terminal.show(lines_of(change, terminal.width()))
+    if terminal.is_there():
+        terminal.show(lines_of(change, sent.get("value"), terminal.width()))
+    else:
+        print_rows([{name: sent.get(name) for name in WHOLE}])
 
 
-def lines_of(change: Received, width: int) -> list[Text]:
+def lines_of(change: Received, value: Any, width: int) -> list[Text]:
     """Return the line of a change, and its value below it where the window leaves no room beside it."""
     line = Text(clock(change.at), style="bright_black")
     for text, style in (
-        (f"{change.entity}.{change.operation}", COLOURS.get(change.entity, "white")),
+        (change.kind, COLOURS.get(change.kind.partition(".")[0], "white")),
         (f"{change.namespace}{'/' + change.key if change.key else ''}@{change.version}", "bold"),
         (change.actor, "bright_black"),
     ):
         line.append(" ").append(visible(text), style=style)
-    value = "(over 64 KiB)" if change.value_omitted else short_text(untold(change), json=True)
+    shown = "(over 64 KiB)" if change.value_omitted else short_text(untold(change, value), json=True)
     room = width - line.cell_len - 1
-    if room >= min(cell_len(value), VALUE_ROOM):
-        return [line.append(f" {cut(value, room)}".rstrip())]
-    return [line, Text(VALUE_INDENT + cut(value, width - len(VALUE_INDENT)))]
+    if room >= min(cell_len(shown), VALUE_ROOM):
+        return [line.append(f" {cut(shown, room)}".rstrip())]
+    return [line, Text(VALUE_INDENT + cut(shown, width - len(VALUE_INDENT)))]
 
 
-def untold(change: Received) -> Any:
-    """Return the value without what its line says already, and without empty fields other than the users' own."""
-    if not isinstance(change.value, dict):
-        return change.value
+def untold(change: Received, value: Any) -> Any:
+    """Return a value without what its line says already, and without empty fields other than the users' own."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
     said = (change.namespace, change.key, change.version, change.actor, format_time(change.at))
     return {
-        name: value
-        for name, value in change.value.items()
-        if name in OWN or not (name == "event_id" or value in (None, {}, []) or (name in SAID and value in said))
+        name: part
+        for name, part in fields.items()
+        if name in OWN or not (name == "event_id" or part in (None, {}, []) or (name in SAID and part in said))
     }
