@@ -13,6 +13,7 @@ from hivemem.cli.differences import TOO_LARGE
 from hivemem_contracts.memory.models import Difference
 from hivemem_contracts.memory.replies import (
     AuditPage,
+    AuditVerified,
     ExportPage,
     ImportOutcome,
     MemoriesImported,
@@ -53,6 +54,21 @@ def version(number: int, **fields: Any) -> hivemem.MemoryVersion:
         **fields,
     }
     return hivemem.MemoryVersion.model_validate(made)
+
+
+async def test_the_audit_is_verified_to_its_end(shared_server: Server, fleet: Fleet) -> None:
+    parts = [AuditVerified(ok=True, checked=500, cursor="half"), AuditVerified(ok=True, checked=20, memories=3)]
+    broken = AuditVerified(ok=False, checked=7, broken_at=8, problem="the hash differs")
+    answers = iter([*parts, broken])
+    fleet.answers["memory.audit_verify"] = lambda _: next(answers)
+
+    whole = await invoke_json(shared_server.url, "memory", "audit-verify")
+    wrong = await invoke(shared_server.url, "memory", "audit-verify", "--cursor", "later")
+
+    assert (whole["checked"], whole["memories"]) == (520, 3)
+    assert [asked.body for asked in fleet.asked] == [{}, {"cursor": "half"}, {"cursor": "later"}]
+    assert wrong.exit_code == 1
+    assert "the hash differs" in wrong.stdout
 
 
 def export_of(*lines: hivemem.ImportedMemory) -> ExportPage:
@@ -182,12 +198,13 @@ async def test_ids_stay_whole_while_other_columns_can_go(shared_server: Server, 
 async def test_namespaces_are_lines(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:" + "b" * 250], cursor="c1")
 
-    shown = (await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")).stdout
+    piped = await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")
+    shown = await on_screen(shared_server.url, "memory", "namespaces", "--prefix", "user")
 
-    assert shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
+    assert piped.stdout.splitlines() == shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
     assert "--cursor c1" in shown
     fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=[], cursor=None)
-    assert (await invoke(shared_server.url, "memory", "namespaces")).stdout == "none\n"
+    assert await on_screen(shared_server.url, "memory", "namespaces") == "none\n"
 
 
 async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> None:
@@ -314,7 +331,7 @@ async def test_an_import_that_is_interrupted_says_where_to_go_on(shared_server: 
     stopped = await invoke(shared_server.url, "--timeout", "0.5", "memory", "import", "-", stdin=file_of(1_500))
 
     assert stopped.exit_code == 1
-    assert "resume with --after-line 1001" in stopped.stderr
+    assert "memory import - --after-line 1001" in stopped.stderr
     fleet.asked.clear()
     await invoke(shared_server.url, "memory", "import", "-", "--after-line", "1001", stdin=file_of(1_500))
     assert len(fleet.asked[0].body["items"]) == 500

@@ -129,6 +129,9 @@ async def test_nothing_found_and_more_to_be_had_are_said(shared_server: Server, 
     shown = [await on_screen(shared_server.url, "recall", "seat") for _ in range(3)]
 
     assert shown[0] == "none\n"
+    fleet.answers["vectors.recall"] = lambda _: answer(cursor="next")
+    page = await invoke(shared_server.url, "recall", "window seat", "--cursor", "this")
+    assert page.stdout.endswith(" recall 'window seat' --cursor next\n")
     assert shown[1].endswith("there is more: --max-tokens\n")
     assert shown[2].endswith("there is more: the answer reached its size limit\n")
 

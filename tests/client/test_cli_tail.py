@@ -85,7 +85,8 @@ async def test_it_goes_on_over_a_kill_and_ctrl_c_says_from_where(own_server: Pro
 
     assert (first["version"], second["version"]) == (1, 2)
     assert process.returncode == 130
-    assert stderr.decode() == f"resume with --since {second['cursor']}\n"
+    assert stderr.decode().startswith(f"go on with: hivemem --url {own_server.url} ")
+    assert stderr.decode().endswith(f" tail --json --since {second['cursor']}\n")
 
 
 async def test_ctrl_c_before_anything_came_is_no_error(own_server: ProcessServer, own_fleet: Fleet) -> None:

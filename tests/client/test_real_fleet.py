@@ -28,6 +28,7 @@ FILES = {
     "event.json": '{"type": "note", "content": "from a file"}',
     "appends.json": '[{"session_id": "trip-1", "event": {"type": "note"}}]',
     "puts.json": '[{"namespace": "user:alice", "key": "name", "value": "Alice"}]',
+    "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
     "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
     "report.txt": "a report",
 }

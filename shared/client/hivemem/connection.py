@@ -129,13 +129,8 @@ class Connection:
         raise self._no_server(_cause(self._last_error) or f"no answer within {timeout_seconds:g} s")
 
     def _no_server(self, cause: str) -> Unavailable:
-        return Unavailable(
-            f"no NATS server at {self.shown_url}: {cause}; is the fleet running? `hivemem up` starts one",
-            reason="disconnected",
-            retry_after_ms=1000,
-            url=self.shown_url,
-            cause=cause,
-        )
+        detail = f"no NATS server at {self.shown_url}: {cause}; is the fleet running? `hivemem up` starts one"
+        return Unavailable(detail, reason="disconnected", retry_after_ms=1000, url=self.shown_url, cause=cause)
 
     async def _connect(self) -> None:
         client = Client()

@@ -30,20 +30,23 @@ def bind(service: Service) -> None:
 
 
 class ListIndex(NamedTuple):
-    """The two indexes of a set of filters, one in each order."""
-
+    name: str
     fields: tuple[str, ...]
-    by_creation: str
-    by_update: str
 
 
-MOST_SELECTIVE_FIRST: Final = (
-    ListIndex(("app_name", "user_id"), "app_and_user", "app_and_user_by_update"),
-    ListIndex(("user_id",), "user", "user_by_update"),
-    ListIndex(("project_id",), "project", "project_by_update"),
-    ListIndex(("app_name",), "app", "app_by_update"),
-    ListIndex(("status",), "status_by_creation", "status"),
-    ListIndex((), "creation", "update"),
+BY_CREATION: Final = (
+    ListIndex("app_and_user", ("app_name", "user_id")),
+    ListIndex("user", ("user_id",)),
+    ListIndex("project", ("project_id",)),
+    ListIndex("app", ("app_name",)),
+    ListIndex("status_by_creation", ("status",)),
+    ListIndex("creation", ()),
+)
+"""The indexes in the order of creation, the most selective first."""
+BY_UPDATE: Final = (
+    ListIndex("user_by_update", ("user_id",)),
+    ListIndex("status", ("status",)),
+    ListIndex("update", ()),
 )
 
 
@@ -75,16 +78,17 @@ async def require_indexed(ledger: Ledger, tenant: str, body: ListSessions) -> Ma
 def choose_index(body: ListSessions, slots: Mapping[str, int]) -> tuple[str, dict[str, Scalar]]:
     """Return the most selective index whose fields are all given, in the order of the request. `slots` are the state
     indexes of the app; a user has fewer sessions than most values of a state."""
-    chosen = next(
-        index for index in MOST_SELECTIVE_FIRST if all(getattr(body, field) is not None for field in index.fields)
+    creation, update = (
+        next(index for index in indexes if all(getattr(body, field) is not None for field in index.fields))
+        for indexes in (BY_CREATION, BY_UPDATE)
     )
-    last_updated_first = body.sort == "-updated_at" or (body.sort is None and chosen.fields == ("status",))
+    last_updated_first = body.sort == "-updated_at" or (body.sort is None and creation.name == "status_by_creation")
     if body.where and body.app_name is not None and body.user_id is None:
         key, value = next(iter(body.where.items()))
         name = by_update(slots[key]) if last_updated_first else by_creation(slots[key])
         return name, {slot_field(slots[key]): index_value(body.app_name, key, value)}
-    name = chosen.by_update if last_updated_first else chosen.by_creation
-    return name, {field: getattr(body, field) for field in chosen.fields}
+    chosen = update if last_updated_first else creation
+    return chosen.name, {field: getattr(body, field) for field in chosen.fields}
 
 
 def fits(body: ListSessions, session: SessionHead) -> bool:

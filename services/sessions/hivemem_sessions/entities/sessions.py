@@ -153,10 +153,8 @@ SESSION: Final = Entity(
         Index("app", ("app_name",), "created_at"),
         Index("creation", (), "created_at"),
         Index("status_by_creation", ("status",), "created_at"),
+        # Every append moves its session in the indexes by update, so there are few.
         Index("user_by_update", ("user_id",), "updated_at"),
-        Index("project_by_update", ("project_id",), "updated_at"),
-        Index("app_and_user_by_update", ("app_name", "user_id"), "updated_at"),
-        Index("app_by_update", ("app_name",), "updated_at"),
         Index("update", (), "updated_at"),
         *STATE_INDEX_DECLARATIONS,
     ),

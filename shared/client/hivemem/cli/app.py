@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from hivemem.cli.completion_scripts import install, show
 from hivemem.cli.examples import add_examples
 from hivemem.cli.positional_fields import HELP
 from hivemem.cli.settings import Settings
@@ -122,6 +123,7 @@ def not_installed() -> None:
 
 app = typer.Typer(
     cls=Subcommands,
+    add_completion=False,
     rich_markup_mode="rich",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -147,10 +149,25 @@ def root(
     timeout_seconds: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Deadline of an operation in seconds.")
     ] = 15.0,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            is_eager=True,
+            callback=install,
+            help="Teach the shell named by SHELL to complete commands, and exit.",
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion", is_eager=True, callback=show, help="Print the script that does this, and exit."
+        ),
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Hivemem: the shared memory of a fleet of AI agents."""
-    del version
+    del install_completion, show_completion, version
     ctx.obj = Settings(url, tenant, agent, json, timeout_seconds, ctx.meta[WORDS])

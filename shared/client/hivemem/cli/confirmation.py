@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")]
 
 
-def confirm(settings: Settings, describe: "Callable[[Hive], Awaitable[str]]") -> None:
-    """Say what will be lost, and go on only after a yes.
+def confirm(settings: Settings, describe: "Callable[[Hive], Awaitable[str]]", waiting: str = "") -> None:
+    """Say what will be lost, and go on only after a yes; `waiting` is shown as by `run`.
 
     Exits with code 2 if there is no terminal to ask on, and with code 1 after any other answer.
     """
     if not sys.stdin.isatty():
         sys.stderr.write("This deletes for good, and standard input is no terminal to ask on: confirm it with --yes.\n")
         raise typer.Exit(WRONG)
-    loss = run(settings, describe, waiting="looking up what will be lost")
+    loss = run(settings, describe, waiting)
     sys.stderr.write(f"{visible(loss)} This cannot be undone. Continue? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -73,7 +73,7 @@ def list_letters(
 ) -> None:
     """List dead letters, oldest first."""
     settings = Settings.of(ctx, json)
-    page = run(settings, lambda hive: hive.dead.list(limit, cursor))
+    page = run(settings, lambda hive: hive.dead.list(limit, cursor), waiting="reading the dead letters")
     if settings.json:
         print_json({"items": [described(letter) for letter in page.items], "cursor": page.cursor})
         return
@@ -204,7 +204,7 @@ def check_choice(sequence: list[int] | None, every: bool) -> None:
 
 
 async def chosen(hive: Hive, sequence: list[int] | None) -> list[int]:
-    """Return the given numbers, or those of all dead letters that exist now."""
+    """Return the given numbers, or the numbers of all dead letters at this moment."""
     if sequence:
         return list(dict.fromkeys(sequence))
     found: list[int] = []

@@ -46,17 +46,23 @@ def detail_lines(
 
 
 def _told(shown: BaseModel | Mapping[str, Any], asked: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a reply that say something. A null says something where any JSON is possible."""
+    """Return the fields of a reply that say something: others than their defaults, and a null in place of any JSON."""
     fields = fields_of(shown)
     choices = ONE_OF.get(type(shown).__name__, ())
     chosen = [name for name in choices if fields[name] is not None]
     return {
         name: value
         for name, value in fields.items()
-        if (value is not None or takes_json(shown, name))
+        if (not _is_default(shown, name, value) or takes_json(shown, name))
         and (value != [] or name in asked)
         and (name not in choices or not chosen or name in chosen)
     }
+
+
+def _is_default(shown: BaseModel | Mapping[str, Any], name: str, value: Any) -> bool:
+    """Return whether a value is missing, or is the false of a field that is false where there is nothing to say."""
+    falsehood = isinstance(shown, BaseModel) and type(shown).model_fields[name].default is False
+    return value is None or (value is False and falsehood)
 
 
 def hanging(label: Text, lines: Sequence[str], width: int, style: str = "none") -> list[Text]:

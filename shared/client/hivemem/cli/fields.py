@@ -69,7 +69,7 @@ def _option(name: str, field: FieldInfo, *, by_position: bool) -> inspect.Parame
     kinds = _kinds(field.annotation)
     plain = _plain(kinds)
     kind = plain or str
-    choices = [str(choice) for choice in kinds if isinstance(choice, str)]
+    choices = choices_of(field)
     notes = [
         _description(field.description, field.annotation),
         f"One of {', '.join(choices)}." if choices else "",
@@ -95,6 +95,11 @@ def _option(name: str, field: FieldInfo, *, by_position: bool) -> inspect.Parame
         default=inspect.Parameter.empty if field.is_required() else None,
         annotation=Annotated[kind if field.is_required() else kind | None, info],
     )
+
+
+def choices_of(field: FieldInfo) -> list[str]:
+    """Return the words that a field is limited to, if it is."""
+    return [choice for choice in _kinds(field.annotation) if isinstance(choice, str)]
 
 
 def _number_or_null(text: str) -> Any:

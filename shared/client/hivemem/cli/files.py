@@ -11,6 +11,7 @@ import typer
 from hivemem.cli.fields import read_json
 from hivemem.cli.positional_fields import BY_POSITION
 from hivemem.cli.settings import Json, Settings, interrupted, run
+from hivemem_contracts.identifiers import new_id
 
 if TYPE_CHECKING:
     from hivemem.hive import Hive
@@ -37,18 +38,22 @@ def upload_command(
     content_type: Annotated[str | None, typer.Option(help="The type, if the bytes do not reveal it.")] = None,
     metadata: Annotated[str | None, typer.Option(help="JSON, or @FILE.")] = None,
     presigned: Annotated[bool, typer.Option("--presigned", help="Send it directly to the object store.")] = False,
+    message_id: Annotated[
+        str | None, typer.Option(help="The idempotency key: under the same key, an interrupted upload is resumed.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Save a file of any size as the next version of its name."""
     settings = Settings.of(ctx, json)
     if name is None and file == STANDARD:
         raise typer.BadParameter("standard input has no name: give one with --name", param_hint="--name")
+    key = message_id or new_id()
     fields = None if metadata is None else read_json(metadata, "--metadata")
 
     async def work(hive: "Hive") -> "Artifact":
         source = standard_input() if file == STANDARD else Path(file)
         with shown_progress(f"uploading {name or Path(file).name}") as progress:
-            return await hive.artifacts.upload(
+            return await hive.with_options(message_id=key).artifacts.upload(
                 session_id,
                 name or Path(file).name,
                 source,
@@ -63,7 +68,9 @@ def upload_command(
     try:
         artifact = run(settings, work)
     except KeyboardInterrupt:
-        interrupted("stopped; no version was saved")
+        if file == STANDARD:
+            interrupted("stopped; no version was saved")
+        interrupted(f"stopped; go on with: {settings.again('--message-id', key)}")
     show(settings, artifact, sys.stdout)
 
 

@@ -76,9 +76,7 @@ def recall(
             help="Wait at most this long until all earlier writes are indexed.",
         ),
     ] = None,
-    cursor: Annotated[
-        str | None, typer.Option(help="Continue after the previous answer: its `cursor`, which --json shows.")
-    ] = None,
+    cursor: Annotated[str | None, typer.Option(help="The cursor of the previous answer.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the parts of each score, and the words that matched.")
     ] = False,
@@ -112,7 +110,10 @@ def recall(
     async def work(hive: "Hive") -> "RecallAnswer":
         return await hive.send(RECALL, body)
 
-    show(run(settings, work, waiting="searching"), settings.json, explain=explain)
+    answer = run(settings, work, waiting="searching")
+    show(answer, settings.json, explain=explain)
+    if answer.cursor is not None and not settings.json:
+        sys.stdout.write(f"more: {settings.next_page(answer.cursor)}\n")
 
 
 def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:

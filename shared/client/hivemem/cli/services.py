@@ -76,7 +76,7 @@ def _command(operation: AnyOperation) -> Callable[..., None]:
         body = values_of(operation.request, given)
         describe = LOSSES.get(operation.full_name)
         if describe is not None and not given["yes"]:
-            confirm(settings, lambda hive: describe(hive, body))
+            confirm(settings, lambda hive: describe(hive, body), waiting="looking up what will be lost")
         if given.get("durable"):
             publish(settings, operation, body, given)
         else:
@@ -119,7 +119,7 @@ def request(settings: Settings, operation: AnyOperation, body: dict[str, Any], g
     if settings.json:
         print_json(reply)
     else:
-        cursor = getattr(reply, "cursor", None)
+        cursor = getattr(reply, "cursor", None) if "cursor" in operation.request.model_fields else None
         asked = [name for name, value in body.items() if value]
         print_reply(reply, settings.next_page(cursor) if cursor else "", asked)
 

@@ -63,17 +63,21 @@ class Settings:
         return dataclasses.replace(found, json=found.json or json, command=ctx.command_path, options=options)
 
     def next_page(self, cursor: str) -> str:
-        """Return the command for the next page, ready to paste: what the user typed, with another cursor."""
+        """Return the command for the next page, ready to paste."""
+        return self.again("--cursor", cursor)
+
+    def again(self, option: str, value: str) -> str:
+        """Return what the user typed with another value of an option, ready to paste."""
         words = list(self.words)
         for place in range(len(words) - 1, -1, -1):
-            if words[place].startswith("--cursor="):
+            if words[place].startswith(f"{option}="):
                 del words[place]
                 break
-            if words[place] == "--cursor":
+            if words[place] == option:
                 del words[place : place + 2]
                 break
         end = words.index("--") if "--" in words else len(words)
-        return shlex.join(["hivemem", *words[:end], "--cursor", cursor, *words[end:]])
+        return shlex.join(["hivemem", *words[:end], option, value, *words[end:]])
 
 
 def client(settings: Settings, connect_seconds: float = CONNECT_SECONDS) -> "Connecting":

@@ -82,7 +82,7 @@ def tail(
         run(settings, follow)
     except KeyboardInterrupt:
         if feeds and feeds[0].cursor:
-            sys.stderr.write(f"resume with --since {feeds[0].cursor}\n")
+            sys.stderr.write(f"go on with: {settings.again('--since', feeds[0].cursor)}\n")
         raise typer.Exit(130) from None
 
 

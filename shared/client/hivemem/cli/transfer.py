@@ -95,7 +95,7 @@ def import_command(
                 return await hive.import_from(source, existing=existing, after_line=after_line, progress=progress)
         except HiveError as error:
             if error.context.get("through_line"):
-                sys.stderr.write(f"resume with --after-line {error.context['through_line']}\n")
+                sys.stderr.write(f"go on with: {settings.again('--after-line', str(error.context['through_line']))}\n")
             raise
 
     try:

@@ -30,7 +30,7 @@ def explain(error: Any) -> None:
         subcommand = context.command_path.removeprefix(root.command_path).strip()
         error.message = f"{name} goes before the subcommand: {root.command_path} {name} … {subcommand}"
         return
-    if nearest := get_close_matches(name, _options(context.command), n=1):
+    if nearest := get_close_matches(str(name), _options(context.command), n=1):
         error.message += f". Did you mean {nearest[0]}?"
 
 
