@@ -96,13 +96,14 @@ class Eraser(Background):
         self._announcer = announcer
         self._feed = ErasedFeed(ledger)
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._finishing: set[asyncio.Task[None]] = set()
+        self._finishing: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """The purges: the timer does not wait for them, because they may take minutes."""
 
     async def start(self, client: Client) -> None:
         self._feed.start(client)
 
     async def stop(self) -> None:
-        tasks = [*self._tasks.values(), *self._finishing]
+        tasks = [*self._tasks.values(), *self._finishing.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -170,7 +171,7 @@ class Eraser(Background):
         removed = [(head.id, head.value) for head in erasures if head.value and head.value.status == REMOVED]
         for receipt, erasure in removed:
             if awaited_of(erasure) == [FEED_NAME]:
-                await self._purge(tenant, receipt, erasure)
+                self._start(tenant, receipt, self._purge(tenant, receipt, erasure))
         waiting = [(receipt, erasure) for receipt, erasure in removed if awaited_of(erasure) != [FEED_NAME]]
         followers = {*await self._feed.followers(), FEED_NAME} if waiting else set[str]()
         for receipt, erasure in waiting:
@@ -232,12 +233,16 @@ class Eraser(Background):
 
         task.add_done_callback(ended)
 
-    def _start(self, finishing: Coroutine[Any, Any, None], receipt: str) -> None:
+    def _start(self, tenant: str, receipt: str, finishing: Coroutine[Any, Any, None]) -> None:
+        key = tenant, receipt
+        if key in self._finishing:
+            finishing.close()
+            return
         task = asyncio.create_task(finishing, name=f"hivemem-erasure-{receipt}-purge")
-        self._finishing.add(task)
+        self._finishing[key] = task
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._finishing.discard(task)
+            del self._finishing[key]
             _log_failure(task, receipt)
 
         task.add_done_callback(ended)
@@ -258,7 +263,7 @@ class Eraser(Background):
             await self._commit(
                 work, receipt, lambda heads, now: finish_removal(heads, receipt, reached, followers, now)
             )
-            self._start(self._finish_soon(tenant, receipt), receipt)
+            self._start(tenant, receipt, self._finish_soon(tenant, receipt))
         except RevisionConflict:
             log.info("another worker carries out an erasure", receipt=receipt)
 

@@ -17,7 +17,7 @@ from hivemem_runtime.bus.feed.subject_places import version_of
 from hivemem_runtime.bus.jetstream import NO_MESSAGE, JetStreamRefused, ask, message_of
 
 BATCH: Final = 500
-DELETED_AT_ONCE: Final = 16
+ASKED_AT_ONCE: Final = 64
 WAIT_SECONDS: Final = 2.0
 EVENT_TYPE: Final = "ce-type"
 DELETED_ALREADY: Final = 10057
@@ -47,20 +47,29 @@ class FeedPurger:
                 await self._purged.write_down(feed[0], part)
                 if await self._feed() != feed:
                     raise Unavailable("the feed changed while a part of it was purged", retry_after_ms=1000)
-                for first in range(0, len(part), DELETED_AT_ONCE):
-                    await asyncio.gather(*map(self._delete, part[first : first + DELETED_AT_ONCE]))
+                for first in range(0, len(part), ASKED_AT_ONCE):
+                    await asyncio.gather(*map(self._delete, part[first : first + ASKED_AT_ONCE]))
         except JetStreamRefused as error:
             raise Unavailable(f"the feed cannot be purged: {error.description}", retry_after_ms=1000) from error
         return len(sequences)
 
     async def _purgeable(self, subjects: Sequence[str], event_type: str) -> list[int]:
-        key = await fleet_key(self._client)
-        earlier: dict[str, list[int]] = {}
-        found: list[int] = []
         wanted = [subject for subject in subjects if await self._has(subject)]
         if not wanted:
             return []
-        pull = await reader(self._client, after=0, subjects=wanted, headers_only=True)
+        places, tombstones = await self._read(wanted, event_type)
+        signed = await self._signed(tombstones)
+        found: list[int] = []
+        for sequences in places.values():
+            last = max(signed.intersection(sequences), default=0)
+            found += [sequence for sequence in sequences if sequence < last and sequence not in signed]
+        return sorted(found)
+
+    async def _read(self, subjects: Sequence[str], event_type: str) -> tuple[dict[str, list[int]], list[int]]:
+        """Return the sequences of all messages by subject, and those of the tombstones among them."""
+        places: dict[str, list[int]] = {}
+        tombstones: list[int] = []
+        pull = await reader(self._client, after=0, subjects=subjects, headers_only=True)
         try:
             waiting = True
             while waiting:
@@ -69,17 +78,26 @@ class FeedPurger:
                     if delivered is None:
                         continue
                     waiting = delivered.pending > 0
-                    before = earlier.setdefault(delivered.subject, [])
-                    if delivered.headers.get(EVENT_TYPE) == event_type and await self._is_ours(delivered.sequence, key):
-                        found += before
-                        before.clear()
-                    else:
-                        before.append(delivered.sequence)
+                    places.setdefault(delivered.subject, []).append(delivered.sequence)
+                    if delivered.headers.get(EVENT_TYPE) == event_type:
+                        tombstones.append(delivered.sequence)
         except TimeoutError:
             pass
         finally:
             await pull.unsubscribe()
-        return sorted(found)
+        return places, tombstones
+
+    async def _signed(self, sequences: Sequence[int]) -> set[int]:
+        """Return the sequences of messages from workers: anybody else could have history deleted by a tombstone."""
+        key = await fleet_key(self._client)
+        signed: set[int] = set()
+        for start in range(0, len(sequences), ASKED_AT_ONCE):
+            part = sequences[start : start + ASKED_AT_ONCE]
+            wanted = [ask(self._client, f"STREAM.MSG.GET.{CHANGES}", {"seq": sequence}) for sequence in part]
+            for message in map(message_of, await asyncio.gather(*wanted)):
+                if version_of(key, message.subject, message.headers, message.data) is not None:
+                    signed.add(message.sequence)
+        return signed
 
     async def _has(self, subject: str) -> bool:
         try:
@@ -89,11 +107,6 @@ class FeedPurger:
                 raise
             return False
         return True
-
-    async def _is_ours(self, sequence: int, key: bytes) -> bool:
-        """Return whether a worker wrote a message: anybody else could have history deleted by it."""
-        message = message_of(await ask(self._client, f"STREAM.MSG.GET.{CHANGES}", {"seq": sequence}))
-        return version_of(key, message.subject, message.headers, message.data) is not None
 
     async def _delete(self, sequence: int) -> None:
         try:
