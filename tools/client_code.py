@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+import change_classes
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.operations import AnyOperation, ServiceContract
 
@@ -20,6 +21,7 @@ def files(root: Path) -> Mapping[str, str]:
     return {
         f"{CLIENT}/services.py": _text(_services(root / CLIENT)),
         f"{CLIENT}/attributes.py": _text(_attributes(root / CLIENT)),
+        f"{CLIENT}/changes.py": change_classes.text(),
         f"{CLIENT}/cli/summaries.py": _text(_summaries()),
     }
 

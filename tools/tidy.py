@@ -94,7 +94,6 @@ def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Ite
     yield from _length_findings(lengths, long_files)
     yield from _typing_findings(set(texts))
     yield from _worker_findings(texts)
-    yield from _version_findings(texts)
 
 
 def _text(path: Path) -> str | None:
@@ -215,15 +214,6 @@ def _worker_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(CATALOGUE, 1, f'missing in NAMES: `"{name}",`')
         if COMPOSE in texts and f"\n  {name}:" not in texts[COMPOSE]:
             yield Finding(COMPOSE, 1, f"missing under services: `{name}: {{ <<: *worker, … }}`")
-
-
-def _version_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the distributions whose version is not that of the contracts: all of them carry one."""
-    versions = {path: table["project"]["version"] for path, table in _projects(texts, "**/pyproject.toml")}
-    wanted = versions.get("contracts/pyproject.toml")
-    for path, version in versions.items():
-        if wanted is not None and version != wanted:
-            yield Finding(path, 1, f'`version = "{version}"`: the contracts, and so all distributions, have {wanted}')
 
 
 def _projects(texts: Mapping[str, str], pattern: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -53,7 +53,7 @@ _PLAINER: dict[str, str] = {
     "extra_forbidden": "no such field",
     "missing": "this field is required",
 }
-_WITHOUT_A_VALUE = ("missing", "json_invalid")
+_WITHOUT_A_VALUE = ("missing", "json_invalid", "not_json")
 
 
 def invalid_request(error: pydantic.ValidationError, data: bytes | None = None) -> InvalidRequest:

@@ -50,17 +50,19 @@ PREFIXES = TypeAdapter[str](NamespacePrefix)
 
 # A field with a `?` is optional.
 REQUESTS = {
-    "put": "namespace key value memory_type? metadata? importance? valid_from? valid_to? expires_at? source? "
+    "put": "namespace key value memory_type? metadata? importance? valid_from? valid_to? expires_at? source? index? "
     "expect_version? lease?",
     "patch": "namespace key patch expect_version? lease?",
     "put_batch": "puts",
     "get": "namespace key version? as_of? include_deleted?",
     "get_many": "keys",
     "delete": "namespace key expect_version? lease?",
+    "delete_batch": "deletes",
     "restore": "namespace key version? expect_version? lease?",
     "history": "namespace key diff? limit? cursor?",
-    "list": "prefix memory_type? created_by? updated_after? valid_at? include_deleted? sort? limit? cursor?",
+    "list": "prefix memory_type? created_by? updated_after? valid_at? where? include_deleted? sort? limit? cursor?",
     "count": "prefix memory_type? created_by? include_deleted?",
+    "namespaces": "prefix? suffix? depth? limit? cursor?",
     "snapshot": "namespace as_of? limit? cursor?",
     "diff": "namespace from to limit? cursor?",
     "fork": "namespace into as_of?",
@@ -80,6 +82,7 @@ ROUTES = {
     "patch": "namespace",
     "put_batch": None,
     "delete": "namespace",
+    "delete_batch": None,
     "restore": "namespace",
     "fork": "into",
     "erase": "namespace",
@@ -231,7 +234,10 @@ def test_what_is_no_namespace_is_refused_by_its_field(namespace: str) -> None:
         (PutMemory, put(importance=True), "importance"),
         (PutMemory, put(valid_from="2026-01-31T09:30:00"), "valid_from"),
         (PutMemory, put(metadata=[]), "metadata"),
-        (PutMemory, put(source={"event_id": "e"}), "source.session_id"),
+        (PutMemory, put(source={"cycle": 0}), "source.cycle"),
+        (PutMemory, put(source={"task": "t"}), "source.task"),
+        *((PutMemory, put(index=wrong), "index") for wrong in (True, 0, "a text", [], ["a"] * 101)),
+        *((PutMemory, put(index=["a", wrong]), "index.1") for wrong in ("", " ", 1, None, False)),
         (PutMemory, put(expect_version=-1), "expect_version"),
         (PutMemory, put(lease={"namespace": "user:a", "token": 0}), "lease.token"),
         (PutMemory, put(tenant="other"), "tenant"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .hive import NAMESPACE, Agent, Body, Refused
+from .hive import NAMESPACE, Agent, Body, Refused, source
 from .written import KEPT, Model
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -22,7 +22,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "importance": (0.0, 0.5, None),
     "valid_from": ("2026-01-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z", None),
     "valid_to": ("2026-02-01T00:00:00.000000Z", "2026-04-01T00:00:00.000000Z", None),
-    "source": ({"session_id": "s", "event_id": None}, None),
+    "index": (False, ["a"], None),
+    "source": (source(session_id="s"), None),
 }
 
 

@@ -108,8 +108,8 @@ async def test_the_values_are_those_of_the_answers(bot: Agent) -> None:
         ("session.created", 1): made,
         ("event.appended", 1): event,
         ("session.status_changed", 2): {"status": "active", "previous_status": "created", "state_delta": None},
-        ("session.state_changed", 3): {"state_delta": {"a": 2}},
-        ("state.changed", 1): {"state_delta": {"user:a": 3}, "session_id": "s1"},
+        ("session.state_changed", 3): {"state_delta": {"a": 2}, "state_nulls": None},
+        ("state.changed", 1): {"state_delta": {"user:a": 3}, "state_nulls": None, "session_id": "s1"},
         ("session.status_changed", 4): {
             "status": "terminated",
             "previous_status": "active",

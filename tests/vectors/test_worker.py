@@ -138,8 +138,8 @@ async def test_the_feed_says_what_is_found(hive: hivemem.Hive) -> None:
         await hive.memory.put(namespace=NAMESPACE, key="seat", value=NOTES["seat"])
         change = await anext(feed)
     assert (change.entity, change.operation, change.key) == ("index", "synced", "seat")
-    assert isinstance(change.value, dict)
-    assert (change.value["indexed_version"], change.value["state"]) == (1, "synced")
+    assert isinstance(change.value, hivemem.IndexStatus)
+    assert (change.value.indexed_version, change.value.state) == (1, "synced")
 
 
 async def test_the_events_of_a_session_that_asks_for_it_are_found(hive: hivemem.Hive) -> None:

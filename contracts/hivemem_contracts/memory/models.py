@@ -2,27 +2,61 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
-from hivemem_contracts.limits import MEMORY_VALUE_BYTES
+from hivemem_contracts.json_values import FromPython, Json
+from hivemem_contracts.limits import (
+    ID_CHARACTERS,
+    MEMORY_INDEX_TEXTS,
+    MEMORY_VALUE_BYTES,
+    MEMORY_WHERE_BYTES,
+    MEMORY_WHERE_FIELDS,
+    VALUE_BYTES,
+)
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
-MemoryValue = Annotated[JsonValue, MaxBytes(MEMORY_VALUE_BYTES)]
+MemoryValue = Annotated[Json, FromPython(), MaxBytes(MEMORY_VALUE_BYTES)]
 """Any JSON, of a limited size."""
+
+Where = Annotated[
+    dict[Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS)], str | int | float | bool | None],
+    Field(min_length=1, max_length=MEMORY_WHERE_FIELDS),
+    MaxBytes(MEMORY_WHERE_BYTES),
+]
+"""Fields of a memory's value with the values that they must have; `a.b` is the field `b` of the object in `a`."""
+
+
+def _require_false(value: bool) -> bool:
+    if value:
+        raise PydanticCustomError("index", "null indexes the memory by its own text, true means nothing")
+    return value
+
+
+IndexedText = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+IndexedAs = (
+    Annotated[list[IndexedText], Field(min_length=1, max_length=MEMORY_INDEX_TEXTS), MaxBytes(VALUE_BYTES)]
+    | Annotated[bool, AfterValidator(_require_false), WithJsonSchema({"type": "boolean", "const": False})]
+)
+"""The texts by which recall finds a memory; `false`: recall does not find it."""
 
 Importance = Annotated[float, Field(ge=0, le=1)]
 Token = Annotated[int, Field(ge=1, le=2**53)]
 
 
 class Source(RequestBody):
-    """Where a memory comes from."""
+    """Where a memory comes from, as its writer says: at least one field."""
 
-    session_id: Id
-    event_id: Id | None = None
+    session_id: Id | None = None
+    event_id: Id | None = Field(default=None, description="An event of the session.")
+    task_id: Id | None = None
+    agent_id: Id | None = Field(default=None, description="The agent that found it out.")
+    cycle: Annotated[int, Field(ge=1, le=2**53)] | None = Field(default=None, description="A cycle of the agent.")
+    document: Id | None = Field(default=None, description="The path of a document.")
 
 
 class MemoryKey(RequestBody):
@@ -67,6 +101,10 @@ class Memory(ReplyBody):
     valid_to: Time | None = None
     expires_at: Time | None = Field(default=None, description="When it is deleted automatically.")
     source: Source | None = None
+    index: Literal[False] | list[str] | None = Field(
+        default=None,
+        description="The texts by which recall finds it; false: recall does not find it; null: by its own text.",
+    )
     copied_from: Copied | None = None
     digest: str = Field(description="SHA-256 of the version's whole content, in hexadecimal.")
     created_by: str

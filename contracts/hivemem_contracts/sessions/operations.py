@@ -57,7 +57,7 @@ STATE_GET = Operation(
     "state_get",
     requests.GetState,
     replies.StateView,
-    summary="Read one state key, or all of them.",
+    summary="Read one state key, or all of them, of a session or of a shared scope.",
     errors=(NotFound,),
 )
 STATE_SET = Operation(
@@ -135,7 +135,23 @@ LIST = Operation(
     "list",
     requests.ListSessions,
     replies.SessionPage,
-    summary="List sessions, newest first: by status in the order of their last update, else of creation.",
+    summary="List sessions, newest or last updated first.",
+)
+APP_PUT = Operation(
+    NAME,
+    "app_put",
+    requests.PutApp,
+    replies.AppWritten,
+    summary="Declare the state keys by which sessions of an app can be found.",
+    writes=True,
+    route="app_name",
+)
+APP_GET = Operation(
+    NAME,
+    "app_get",
+    requests.GetApp,
+    replies.AppView,
+    summary="Read the state indexes of an app.",
 )
 MACHINE_PUT = Operation(
     NAME,
@@ -174,6 +190,8 @@ SESSIONS: Final = ServiceContract(
         DELETE,
         FORK,
         LIST,
+        APP_PUT,
+        APP_GET,
         MACHINE_PUT,
         MACHINE_GET,
     ),

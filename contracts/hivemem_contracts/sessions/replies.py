@@ -60,6 +60,9 @@ class StateView(ReplyBody):
 
     state: dict[str, JsonValue] | None = None
     value: JsonValue = None
+    exists: bool | None = Field(
+        default=None, description="Whether the key exists: its value may be `null`. `null` for all keys."
+    )
     revision: int = Field(description="The session's, or for a shared key its scope's (0: never written).")
 
 
@@ -84,6 +87,22 @@ class SessionDeleted(ReplyBody):
     duplicate: bool = Field(
         default=False, description="True if this request deleted the session before: the first result again."
     )
+
+
+class AppView(ReplyBody):
+    """The declaration of an app, which holds for all of its sessions."""
+
+    app_name: str
+    state_indexes: list[str]
+    pending: list[str] = Field(
+        description="The state indexes that do not have the earlier sessions yet; `list` answers them later."
+    )
+
+
+class AppWritten(AppView):
+    """The declaration of an app right after a write."""
+
+    duplicate: bool = Field(default=False, description="True if this request was done before: the first result again.")
 
 
 class MachineView(ReplyBody):

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, StringConstraints, model_validator
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Time
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS, RECALL_FILTERS
-from hivemem_contracts.memory.models import Importance, MemoryType
+from hivemem_contracts.memory.models import Importance, MemoryType, Where
 from hivemem_contracts.model import ReplyBody, RequestBody
 
 Embedding = Annotated[list[float], Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)]
@@ -45,6 +45,10 @@ class RecallFilter(RequestBody):
     """Conditions that an item must meet. A field that is left out sets no condition."""
 
     metadata: Matched | None = None
+    where: Where | None = Field(
+        default=None,
+        description="Only memories whose values have these fields with these values; `a.b` is a field of an object.",
+    )
     created_by: AgentName | None = None
     updated_after: Time | None = Field(default=None, description="Written later than this.")
     updated_before: Time | None = Field(default=None, description="Written before this moment.")
@@ -61,8 +65,9 @@ class Scores(ReplyBody):
     importance: float
     hints: float = Field(
         default=1.0,
-        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, and "
-        "for an event whose author the question names; below 1 for a text that is a question itself.",
+        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, for "
+        "an event whose author or whose period the question names, and for a text with a second chunk that is near; "
+        "below 1 for a text that is a question itself.",
     )
     rerank: float | None = Field(
         default=None, description="The reranker's score, which is the relevance then; null: not reranked."
@@ -98,6 +103,11 @@ class Recalled(ReplyBody):
     value: JsonValue = None
     memory_type: MemoryType | None = Field(default=None, description="null for an event.")
     metadata: Metadata = Field(default_factory=dict)
+    created_at: Time | None = Field(
+        default=None,
+        description="When the memory was created, or the event committed; null for a memory while the `memory` service "
+        "does not answer.",
+    )
     updated_at: Time
     text: str | None = Field(
         default=None, description="The chunk of its text that matched; null if the text has changed since."

@@ -28,6 +28,7 @@ class VectorDeleted(ReplyBody):
 
 class RecallAnswer(ReplyBody):
     items: list[Recalled] = Field(description="The best first.")
+    cursor: str | None = Field(default=None, description="The next page; null: nothing more is found.")
     degraded: Degraded | None = Field(default=None, description="null: the answer is complete.")
     cut: Literal["tokens", "bytes"] | None = Field(
         default=None, description="Why results were left out: `max_tokens`, or the size of one answer."

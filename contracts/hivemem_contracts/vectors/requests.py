@@ -63,6 +63,9 @@ class Recall(RequestBody):
     )
     filter: RecallFilter | None = None
     limit: TopK = 10
+    cursor: Cursor | None = Field(
+        default=None, description="Continue after the previous page of the same question; not with `rerank`."
+    )
     weights: Weights | None = None
     rerank: bool = Field(default=False, description="Let the hive's reranker order the best items.")
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(

@@ -5,8 +5,10 @@ queue or a task in between, which makes a request cheap.
 """
 
 import asyncio
+import errno
 import itertools
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -89,6 +91,8 @@ class Connection:
         self._numbers = itertools.count(1)
         self._up = asyncio.Event()
         self._refused = asyncio.Event()
+        self._unreachable = asyncio.Event()
+        self._failed_attempts = 0
         self._last_error: Exception | None = None
         self._closed = False
         self._ended = False
@@ -97,32 +101,36 @@ class Connection:
         self._background: set[asyncio.Task[None]] = set()
         self._watchers: set[Callable[[], None]] = set()
 
-    async def open(self, timeout_seconds: float) -> None:
-        """Connect, or raise `Unavailable`, or `Forbidden` if the server refuses the credentials."""
+    async def open(self, timeout_seconds: float, *, retry_refused: bool = True) -> None:
+        """Connect, or raise `Unavailable`, or `Forbidden` if the server refuses the credentials.
+
+        Without `retry_refused`, it ends as soon as every server has refused the connection or has an unknown name.
+        """
         self._loop = asyncio.get_running_loop()
         connecting = asyncio.ensure_future(self._connect())
-        refused = asyncio.ensure_future(self._refused.wait())
+        hopeless = [asyncio.ensure_future(self._refused.wait())]
+        if not retry_refused:
+            hopeless.append(asyncio.ensure_future(self._unreachable.wait()))
         try:
-            await asyncio.wait((connecting, refused), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((connecting, *hopeless), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if connecting.done():
                 connecting.result()
                 return
         except (OSError, nats.errors.Error) as error:
-            raise Unavailable(f"no connection to {self.shown_url}: {error}", reason="disconnected") from error
+            raise self._no_server(_cause(error)) from error
         finally:
-            refused.cancel()
+            for waiting in hopeless:
+                waiting.cancel()
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.gather(connecting, return_exceptions=True)
         if self._refused.is_set():
             raise Forbidden(f"{self.shown_url} refuses these credentials: {self._last_error}")
-        cause = f": {self._last_error}" if self._last_error else ""
-        raise Unavailable(
-            f"no NATS server at {self.shown_url} within {timeout_seconds:g} s{cause}; "
-            "start one with `hivemem up`, or run `hivemem doctor` for details",
-            reason="disconnected",
-            retry_after_ms=1000,
-        )
+        raise self._no_server(_cause(self._last_error) or f"no answer within {timeout_seconds:g} s")
+
+    def _no_server(self, cause: str) -> Unavailable:
+        detail = f"no NATS server at {self.shown_url}: {cause}; is the fleet running? `hivemem up` starts one"
+        return Unavailable(detail, reason="disconnected", retry_after_ms=1000, url=self.shown_url, cause=cause)
 
     async def _connect(self) -> None:
         client = Client()
@@ -333,6 +341,10 @@ class Connection:
         self._last_error = error
         if "authorization violation" in str(error).lower():
             self._refused.set()
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            self._failed_attempts += 1
+            if self._failed_attempts >= len(self._servers):
+                self._unreachable.set()
         log.debug("connection: %r", error)
 
 
@@ -367,6 +379,18 @@ async def jetstream(
     payload = orjson.dumps(body) if body is not None else b""
     message = await connection.request(f"$JS.API.{call}", payload, None, timeout_seconds)
     return jetstream_result(message.data)
+
+
+def _cause(error: Exception | None) -> str:
+    """Return why a connection failed, in words; the empty string if the server only failed to answer."""
+    if error is None or isinstance(error, TimeoutError):
+        return ""
+    if isinstance(error, socket.gaierror):
+        return "the host name is unknown"
+    # Where a name has several addresses, asyncio raises one error with the texts of all.
+    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return "connection refused"
+    return str(error)
 
 
 def _time_out(future: asyncio.Future[Msg]) -> None:

@@ -141,11 +141,12 @@ class Hive(Services):
     ) -> Feed:
         """Follow the changes of the tenant, or those at and below a prefix, as they are committed, without an end.
 
-        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`. `since` is `"now"`, `"start"`,
-        a time, or the `cursor` of a change, after which it continues. `"now"` is the moment at which the feed opens:
-        with `async with hive.changes() as feed`, or at the first step of a bare `async for`. After a gap the feed
+        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`; or it is a whole subject.
+        `since` is `"now"`, `"start"`, a time, or the `cursor` of a change, after which it continues. `"now"` is the
+        moment at which the feed opens: with `async with hive.changes() as feed`, or at the first step of a bare
+        `async for`. The type of a change's `value` follows from its `entity` and `operation`. After a gap the feed
         raises `FeedTruncated`, `FeedRecreated` or `UnreadableChange`; with `on_gap="skip"` it logs a warning and
-        continues.
+        continues. Raises `InvalidRequest` for a prefix that no change can have.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
@@ -169,6 +170,7 @@ class Hive(Services):
         session_ids: Sequence[str] | None = None,
         kinds: Sequence[ItemKind] | None = None,
         context: int = 0,
+        cursor: str | None = None,
     ) -> RecallAnswer:
         """Find memories and events by meaning and by words: the best `items` first, each with its scores.
 
@@ -178,7 +180,8 @@ class Hive(Services):
         With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
-        the answer is incomplete, `degraded` says why. With `explain`, each item names the words that `matched`.
+        the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it.
+        With `explain`, each item names the words that `matched`.
         """
         given = {
             "query": query,
@@ -198,6 +201,7 @@ class Hive(Services):
             "session_ids": None if session_ids is None else list(session_ids),
             "kinds": None if kinds is None else list(kinds),
             "context": context or None,
+            "cursor": cursor,
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 
@@ -277,12 +281,13 @@ class Hive(Services):
 class Connecting:
     """The result of `connect`: await it for a client, or enter it with `async with`, which also closes the client."""
 
-    def __init__(self, hive: Hive, timeout_seconds: float) -> None:
+    def __init__(self, hive: Hive, timeout_seconds: float, *, retry_refused: bool) -> None:
         self._hive = hive
         self._timeout_seconds = timeout_seconds
+        self._retry_refused = retry_refused
 
     async def _open(self) -> Hive:
-        await self._hive.connection.open(self._timeout_seconds)
+        await self._hive.connection.open(self._timeout_seconds, retry_refused=self._retry_refused)
         return self._hive
 
     def __await__(self) -> Generator[Any, None, Hive]:
@@ -303,16 +308,19 @@ def connect(
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,
     connect_timeout_seconds: float = 5.0,
+    retry_refused: bool = True,
     nats_options: Mapping[str, Any] | None = None,
     **options: Unpack[OptionFields],
 ) -> Connecting:
     """Connect to the fleet: `hive = await connect(…)`, or `async with connect(…) as hive`.
 
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
-    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
-    of every call, see `CallOptions`. Raises `Unavailable` if no server answers in time, `Forbidden` if it refuses the
-    credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. Once connected, the
-    client reconnects automatically, without a time limit.
+    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. While no server can be reached, the
+    client retries until the time is up; with `retry_refused=False`, servers that refuse the connection and unknown host
+    names are an error at once. The other arguments are the options of every call, see `CallOptions`. Raises
+    `Unavailable` if no server answers in time, `Forbidden` if it refuses the credentials, `InvalidRequest` if `url` is
+    malformed, and `TooLarge` if the names are too long. Once connected, the client reconnects automatically, without a
+    time limit.
     """
     for name, value in (("tenant", tenant), ("agent", agent)):
         if not value:
@@ -323,4 +331,5 @@ def connect(
         connection = Connection(url, inbox, f"hivemem {agent}", nats_options or {})
     except ValueError as error:
         raise InvalidRequest(f"url: {error}", field="url") from None
-    return Connecting(Hive(connection, tenant, agent, CallOptions(**options)), connect_timeout_seconds)
+    hive = Hive(connection, tenant, agent, CallOptions(**options))
+    return Connecting(hive, connect_timeout_seconds, retry_refused=retry_refused)

@@ -19,7 +19,7 @@ from hivemem_sessions.endpoints.session_views import (
     view,
     written_session,
 )
-from hivemem_sessions.entities import DELETION, SESSION, scope_ids
+from hivemem_sessions.entities import APP, DELETION, SESSION, scope_ids
 from hivemem_sessions.entities.announcements import require_announceable
 
 
@@ -42,7 +42,8 @@ def plan_create(call: Call, body: requests.CreateSession) -> Write:
     session_id = body.session_id or new_id()
     scopes = scope_ids(body.user_id, body.app_name, body.project_id).values()
     require_announceable(call.sender.tenant, session_id, scopes)
-    return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id))
+    reads = [(APP, body.app_name)]
+    return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id), reads)
 
 
 def plan_update(call: Call, body: requests.UpdateSession) -> Write:

@@ -1,20 +1,20 @@
 """The checks of the doctor. Each checks one thing and returns a finding with advice; none raises."""
 
 import asyncio
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem.cli.settings import Settings
+from hivemem.cli.settings import CONNECT_SECONDS, Settings, client, detail_of
 from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream
-from hivemem.hive import Hive, connect
+from hivemem.hive import Hive
 from hivemem_contracts.catalog import SERVICES
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import Forbidden, HiveError, Unavailable
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.streams import CHANGES, DEAD, INGEST, MINIMUM_SERVER
 
@@ -47,7 +47,7 @@ START_WORKERS: Final = "start the workers, or `hivemem up`: they create it"
 Outcome = Literal["ok", "warning", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Check:
     """One check with its outcome and its advice."""
 
@@ -59,22 +59,20 @@ class Check:
 
 async def examine(settings: Settings) -> list[Check]:
     """Run every check whose requirements are met, and skip the others."""
-    timeout = min(settings.timeout_seconds, 5.0)
-    hive = connect(
-        settings.url,
-        tenant=settings.tenant,
-        agent=settings.agent,
-        timeout_seconds=timeout,
-        connect_timeout_seconds=timeout,
-    )
+    quick = dataclasses.replace(settings, timeout_seconds=min(settings.timeout_seconds, CONNECT_SECONDS))
     try:
-        async with hive as connected:
+        async with client(quick) as connected:
             return await _examine(connected)
-    except HiveError as error:
+    except Unavailable as error:
+        context = error.context
+        detail = f"no NATS server at {context['url']}: {context['cause']}" if "cause" in context else error.detail
         advice = "start one with `hivemem up`, or name another with --url or HIVEMEM_URL"
-        if error.code != 50301:
-            advice = "check the user and the password, token or key for this server"
+        return [Check("server", "failed", detail, advice)]
+    except Forbidden as error:
+        advice = "check the user and the password, token or key for this server"
         return [Check("server", "failed", error.detail, advice)]
+    except HiveError as error:
+        return [Check("server", "failed", detail_of(settings, error), "correct the option")]
 
 
 async def _examine(hive: Hive) -> list[Check]:
@@ -265,7 +263,10 @@ async def _round_trip(hive: Hive) -> Check:
             times.append(time.perf_counter() - started)
     except HiveError as error:
         return Check(
-            "round trip", "failed", f"{error.name}: {error.detail}", "see the failures above, and the worker's log"
+            "round trip",
+            "failed",
+            f"sessions.list: {error.name}{f', {reason}' if (reason := error.context.get('reason')) else ''}",
+            "see the failures above, and the worker's log",
         )
     return Check("round trip", "ok", f"{sorted(times)[len(times) // 2] * 1_000:.2f} ms for a request and its answer")
 

@@ -9,7 +9,7 @@ from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
-from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, WORD_CHARACTERS, scope_words
+from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, VALUE_FIELDS, WORD_CHARACTERS, scope_words
 from hivemem_vectors.pipeline.entities import FOLLOWED, Followed, event_place
 
 ERASED: Final = "erased"
@@ -52,8 +52,7 @@ def version_of_memory(tenant: str, memory: Mapping[str, Any]) -> ItemVersion:
         place = place_of(memory["namespace"], memory["key"])
         if memory["deleted"]:
             return ItemVersion(tenant, place, memory["version"], True, {}, None)
-        text = text_of(memory["value"], memory["metadata"])
-        return ItemVersion(tenant, place, memory["version"], False, _fields_of_memory(memory), text)
+        return ItemVersion(tenant, place, memory["version"], False, _fields_of_memory(memory), _text_of_memory(memory))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequest(f"value: no memory as it travels ({type(error).__name__})", field="value") from error
 
@@ -81,6 +80,14 @@ def version_of_event(tenant: str, session_id: str, scope: Sequence[str], event: 
         raise InvalidRequest(f"value: no event as it travels ({type(error).__name__})", field="value") from error
 
 
+def _text_of_memory(memory: Mapping[str, Any]) -> str:
+    # A memory service of an earlier release does not say what to index.
+    indexed = memory.get("index")
+    if indexed is None:
+        return text_of(memory["value"], memory["metadata"])
+    return SECTION_END.join(indexed or ())[:TEXT_CHARACTERS]
+
+
 def _fields_of_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {"memory_type": memory["memory_type"], "created_by": memory["created_by"]}
     if (importance := memory["importance"]) is not None:
@@ -89,6 +96,8 @@ def _fields_of_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
         if (moment := memory[name]) is not None:
             fields[name] = microseconds(moment)
     fields["metadata"] = short_fields(memory["metadata"])
+    if value := value_fields(memory["value"]):
+        fields["value"] = value
     return fields
 
 
@@ -101,6 +110,28 @@ def short_fields(metadata: Mapping[str, Any]) -> dict[str, str | int]:
             kept[name] = value
             if len(kept) == METADATA_FIELDS:
                 break
+    return kept
+
+
+def value_fields(value: object) -> dict[str, str | float | None]:
+    """Return the fields of a value that a recall can filter by, under the names that `memory.list` has for them: short
+    ones, up to a limit, those of the value itself before those of the objects in it."""
+    kept: dict[str, str | float | None] = {}
+    named: set[str] = set()
+    objects: list[tuple[str, object]] = [("", value)]
+    for prefix, inner in objects:
+        if not isinstance(inner, Mapping):
+            continue
+        for name, item in cast("Mapping[str, object]", inner).items():
+            path = prefix + name
+            if path in named or len(path) > WORD_CHARACTERS or (prefix and "." in name):
+                continue
+            named.add(path)
+            objects.append((f"{path}.", item))
+            if item is None or (isinstance(item, str | int | float) and len(str(item)) <= WORD_CHARACTERS):
+                kept[path] = item
+                if len(kept) == VALUE_FIELDS:
+                    return kept
     return kept
 
 
@@ -117,6 +148,9 @@ def object_of(change: Change) -> Mapping[str, Any]:
 
 TEXT_CHARACTERS: Final = 200_000
 """The most characters of one memory that are indexed. Text behind that cannot be found."""
+
+SECTION_END: Final = "\x1e"
+"""Stands between the texts of a memory that names several: no chunk has parts of two of them."""
 
 _BETWEEN: Final = "\n"
 

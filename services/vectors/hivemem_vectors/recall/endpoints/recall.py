@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -16,10 +16,11 @@ from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
-from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
+from hivemem_vectors.recall.decisions.ranking import Weights, ranking, weights_of
+from hivemem_vectors.recall.decisions.ranking_positions import RankingPosition, cursor_at, position_of
 from hivemem_vectors.recall.decisions.reranking import Candidates
 from hivemem_vectors.recall.endpoints.hydrate import Hydration
-from hivemem_vectors.recall.endpoints.mirror import MirrorSearch
+from hivemem_vectors.recall.endpoints.mirror import MirrorSearch, WaitingItems
 from hivemem_vectors.recall.endpoints.rerank import rerank
 from hivemem_vectors.recall.endpoints.search import ItemSearch, Shortfall
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
@@ -33,6 +34,28 @@ EMBED_SECONDS: Final = 2.0
 
 def bind(service: Service, recalling: "RecallEndpoint") -> None:
     service.handler(operations.RECALL, recalling.recall)
+
+
+class AskedRecall(NamedTuple):
+    """A recall, its question and the vector of that, and the items that wait for the index."""
+
+    call: Call
+    body: requests.Recall
+    question: Question
+    vector: "asyncio.Task[Vector | None]"
+    waiting: WaitingItems
+
+
+class RecallPage(NamedTuple):
+    """The items of one page: in the budget, or as candidates for the reranker. `following` is where the next page
+    begins. It `is_short` if a deeper search may fill it."""
+
+    taken: Budget | Candidates
+    budget: Budget
+    weights: Weights
+    following: RankingPosition | None
+    shortfalls: list[Shortfall]
+    is_short: bool
 
 
 class RecallEndpoint:
@@ -60,13 +83,22 @@ class RecallEndpoint:
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
         if body.rerank and self._reranker is None:
             raise InvalidRequest("rerank: true, but this hive has no reranker: HIVEMEM_RERANKER=none", field="rerank")
+        if body.rerank and body.cursor is not None:
+            raise InvalidRequest("cursor: the answers of a reranker have no further pages", field="cursor")
+        begin = None if body.cursor is None else position_of(body, body.cursor)
         embedding = asyncio.create_task(self._embed(body.query))
         try:
-            return await self._recall(call, body, embedding)
+            return await self._recall(call, body, embedding, begin)
         finally:
             embedding.cancel()
 
-    async def _recall(self, call: Call, body: requests.Recall, embedding: "asyncio.Task[Vector | Shortfall]") -> bytes:
+    async def _recall(
+        self,
+        call: Call,
+        body: requests.Recall,
+        embedding: "asyncio.Task[Vector | Shortfall]",
+        begin: RankingPosition | None,
+    ) -> bytes:
         tenant = call.sender.tenant
         shortfalls: list[Shortfall] = []
         if not await self._waiters.waited(tenant, body):
@@ -79,20 +111,60 @@ class RecallEndpoint:
         reranker = self._reranker if body.rerank else None
         if reranker is not None:
             question = replace(question, limit=max(body.limit, TEXTS_PER_QUESTION))
-        for deeper in (False, True):
-            found = await self._search.search(question, vector, waiting, deeper=deeper)
-            weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
-            budget = Budget(body.limit, body.max_tokens)
-            taken = budget if reranker is None else Candidates(question.limit)
-            ranked = ranking(found.pieces, weights, question.now)
-            explained = replace(question, worths=found.worths) if body.explain else question
-            unread = await self._hydration.fill(taken, call, ranked, explained, body.context)
-            if not taken.missing or not found.more:
-                break
-        shortfalls += [*found.shortfalls, *unread]
-        if reranker is not None and isinstance(taken, Candidates):
-            shortfalls += await rerank(reranker, body.query, taken, weights, budget)
-        return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
+        asked = AskedRecall(call, body, question, vector, waiting)
+        if begin is None:
+            first = RankingPosition.first(question.limit, question.now)
+            page = await self._page(asked, first)
+            if page.is_short:
+                page = await self._page(asked, first.again)
+        else:
+            page = await self._page(asked, begin, await self._answered(asked, begin))
+        following = page.following
+        shortfalls += page.shortfalls
+        if reranker is not None and isinstance(page.taken, Candidates):
+            shortfalls += await rerank(reranker, body.query, page.taken, page.weights, page.budget)
+            following = None
+        return orjson.dumps(
+            {
+                "items": page.budget.lines,
+                "cursor": None if following is None else cursor_at(body, following),
+                "degraded": _degraded(shortfalls),
+                "cut": page.budget.cut,
+            }
+        )
+
+    async def _answered(self, asked: AskedRecall, at: RankingPosition) -> frozenset[str]:
+        """Return the places of all items that the pages of the search before had."""
+        if not at.before:
+            return frozenset()
+        earlier = at._replace(points=at.before)
+        found = await self._search.search(asked.question, asked.vector, asked.waiting, earlier)
+        return frozenset([piece.place for piece in found.pieces])
+
+    async def _page(
+        self, asked: AskedRecall, at: RankingPosition, answered: frozenset[str] = frozenset()
+    ) -> RecallPage:
+        """Search, and take the items behind a position, without those on earlier pages."""
+        call, body, question, vector, waiting = asked
+        found = await self._search.search(question, vector, waiting, at)
+        weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
+        budget = Budget(body.limit, body.max_tokens)
+        taken = Candidates(question.limit) if body.rerank else budget
+        ranked = [
+            item
+            for item in ranking(found.pieces, weights, at.asked_at)
+            if at.precedes(item) and item.piece.place not in answered
+        ]
+        explained = replace(question, worths=found.worths) if body.explain else question
+        filled = await self._hydration.fill(taken, call, ranked, explained, body.context)
+        return RecallPage(
+            taken,
+            budget,
+            weights,
+            at.after(ranked, filled.done, more=found.more),
+            [*found.shortfalls, *filled.shortfalls],
+            taken.missing > 0 and found.more,
+        )
 
     async def _embed(self, text: str) -> "Vector | Shortfall":
         try:
