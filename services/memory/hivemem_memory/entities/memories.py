@@ -196,6 +196,12 @@ def memory_address(namespace: str, key: str | None) -> Address:
     return Address(tuple(namespace.split(":")), key)
 
 
+def feed_subject(tenant: str, namespace: str, key: str | None) -> str:
+    """Return the subject of a memory's changes, or without a key the filter for everything below a namespace."""
+    subject = change_subject(tenant, "memory", memory_address(namespace, key))
+    return subject if key is not None else f"{subject}.>"
+
+
 _ESCAPED_CHARACTER_BYTES: Final = 12
 _SURELY_FITS: Final = (SUBJECT_BYTES - 64) // _ESCAPED_CHARACTER_BYTES
 
