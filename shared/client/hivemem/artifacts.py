@@ -76,6 +76,7 @@ class Artifacts(services.ArtifactsOperations):
 
     async def _small(self, source: Source) -> bytes | None:
         """Return all bytes, if they fit into one request."""
+        await self._hive.connection.open()  # which tells the limit of the server
         passes = self._hive.connection.client.max_payload
         largest = min(ARTIFACT_INLINE_BYTES, (passes - REQUEST_BYTES) * 3 // 4)
         if largest <= 0 or (source.size or 0) > largest:

@@ -15,6 +15,8 @@ import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from hivemem.direct import Direct
+from hivemem.shared_attempt import SharedAttempt
 from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.nats_client import harden, supervise
@@ -53,28 +55,14 @@ class ClientClosed(RuntimeError):
         super().__init__("this client is closed")
 
 
-class Direct:
-    """Receives the messages of a subscription in the read loop, in place of a future that takes only the first one."""
-
-    def __init__(self, handle: Callable[[Msg], None]) -> None:
-        self._handle = handle
-
-    def cancelled(self) -> bool:
-        return False
-
-    def set_result(self, message: Msg) -> None:
-        try:
-            self._handle(message)
-        except Exception:  # an error here would end the read loop, and the connection with it
-            log.exception("a message on %s could not be handled", message.subject)
-
-
 class Connection:
     """A connection that reconnects without a time limit, even when nats-py closes for good, as for expired
     credentials."""
 
-    def __init__(self, url: str, inbox: str, name: str, options: Mapping[str, Any]) -> None:
-        """Prepare a connection. Raises `ValueError` for a malformed address."""
+    def __init__(
+        self, url: str, inbox: str, name: str, options: Mapping[str, Any], connect_timeout_seconds: float = 5.0
+    ) -> None:
+        """Prepare a connection, which its first use opens. Raises `ValueError` for a malformed address."""
         self.shown_url = shown_servers(url)
         """The addresses of the servers, without passwords."""
         self._servers = server_list(url)
@@ -83,7 +71,9 @@ class Connection:
         self._inbox = inbox
         self._name = name
         self._options = options
+        self._connect_timeout_seconds = connect_timeout_seconds
         self._client = Client()
+        self._opening = SharedAttempt(self._open)
         self._reply_prefix = f"{inbox}.{new_id()}."
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._numbers = itertools.count(1)
@@ -97,9 +87,32 @@ class Connection:
         self._background: set[asyncio.Task[None]] = set()
         self._watchers: set[Callable[[], None]] = set()
 
-    async def open(self, timeout_seconds: float) -> None:
-        """Connect, or raise `Unavailable`, or `Forbidden` if the server refuses the credentials."""
-        self._loop = asyncio.get_running_loop()
+    async def open(self) -> None:
+        """Connect, unless that is done. All callers wait for one attempt; after a failure the next call tries again.
+
+        Raises `Unavailable` if no server answers in time, `Forbidden` if the server refuses the credentials, and
+        `ClientClosed`.
+        """
+        if self._closed:
+            raise ClientClosed
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError(
+                "this client belongs to another event loop: make one in each, or use hivemem.sync in plain functions"
+            )
+        if not self.epoch:
+            try:
+                await self._opening.wait()
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise ClientClosed from None
+                raise
+
+    async def _open(self) -> None:
+        timeout_seconds = self._connect_timeout_seconds
+        self._refused.clear()
         connecting = asyncio.ensure_future(self._connect())
         refused = asyncio.ensure_future(self._refused.wait())
         try:
@@ -145,15 +158,17 @@ class Connection:
         await client.connect(**settings)
         supervise(client)
         self._client = client
-        await self.subscribe(f"{self._reply_prefix}*", self._on_reply)
+        await self._subscribe(f"{self._reply_prefix}*", self._on_reply)
         await self._on_connected()
 
     async def close(self) -> None:
         """Flush and close. Callers that wait for an answer get `NoAnswer`."""
         self._closed = True
+        await self._opening.cancel()
         if self._rebuilding is not None:
             self._rebuilding.cancel()
-        await self._client.close()
+        if self.epoch:
+            await self._client.close()
         self._ended = True
         self._fail_waiting()
         self._up.set()
@@ -194,10 +209,12 @@ class Connection:
 
     async def request_batch(self, messages: Sequence[Outgoing], timeout_seconds: float) -> Msg:
         """Send several messages once, and wait for the answer to the last one."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop or not self.epoch:
+            await self.open()
         for message in messages:
             self._check(message.payload, message.headers)
         token = str(next(self._numbers))
-        loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         timer = loop.call_later(timeout_seconds, _time_out, future)
         self._waiting[token] = future
@@ -229,6 +246,10 @@ class Connection:
         """Call `handle` in the read loop for each message, until the returned function is awaited."""
         if self._closed:
             raise ClientClosed
+        await self.open()
+        return await self._subscribe(subject, handle)
+
+    async def _subscribe(self, subject: str, handle: Callable[[Msg], None]) -> Callable[[], Awaitable[None]]:
         # The parameter is meant for a future; `Direct` has the two methods that nats-py calls on it.
         direct = cast("asyncio.Future[Msg]", Direct(handle))
         try:

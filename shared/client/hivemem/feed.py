@@ -97,6 +97,7 @@ class Feed:
         """Open the feed: no later change is missed. Iterating opens it automatically."""
         if self._opened:
             return
+        await self._connection.open()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_seconds
         while True:
