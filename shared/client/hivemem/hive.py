@@ -18,7 +18,7 @@ from hivemem.feed import Feed
 from hivemem.importing import Existing, Imported, import_from
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
-from hivemem.methods import BoundCommand
+from hivemem.methods import Command
 from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
 from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
@@ -37,7 +37,7 @@ from hivemem.wait_options import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
 from hivemem_contracts.memory.models import MemoryType
-from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import inbox_prefix, request_subject
@@ -133,7 +133,7 @@ class Hive(Services):
 
     @overload
     async def publish(
-        self, command: BoundCommand[Fields, RequestT, ReplyT], /, *args: Fields.args, **fields: Fields.kwargs
+        self, command: Command[Fields, Any], /, *args: Fields.args, **fields: Fields.kwargs
     ) -> Receipt: ...
     @overload
     async def publish(
