@@ -11,6 +11,7 @@ import pydantic
 import pytest
 
 import hivemem
+from hivemem.sync.artifacts import BlockingOpenArtifact
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import ALL_ERRORS
 from hivemem_contracts.operations import AnyOperation
@@ -19,6 +20,7 @@ OPERATIONS = [operation for service in SERVICES for operation in service]
 
 
 HIVE = hivemem.Hive()
+BLOCKING = hivemem.sync.Hive()
 
 
 def method_of(hive: object, operation: AnyOperation) -> Any:
@@ -31,7 +33,7 @@ def method_of(hive: object, operation: AnyOperation) -> Any:
 def test_every_operation_is_a_documented_method_with_its_fields_as_parameters(operation: AnyOperation) -> None:
     fields = operation.request.model_fields
 
-    for hive in (HIVE,):
+    for hive in (HIVE, BLOCKING):
         method = method_of(hive, operation)
         parameters = inspect.signature(method).parameters
 
@@ -43,7 +45,7 @@ def test_every_operation_is_a_documented_method_with_its_fields_as_parameters(op
         assert get_type_hints(method)["return"] is operation.reply
         assert method.__doc__.startswith(operation.summary)
         assert all(f"{error.__name__}: " in method.__doc__ for error in operation.errors)
-        assert inspect.iscoroutinefunction(method)
+        assert inspect.iscoroutinefunction(method) is (hive is HIVE)
 
 
 def test_help_shows_the_fields_their_defaults_and_their_descriptions() -> None:
@@ -75,6 +77,27 @@ async def test_positional_arguments_and_unknown_fields_are_type_errors() -> None
         await HIVE.publish(cast("Any", HIVE.memory.put), namespce="user:alice", key="k")
     with pytest.raises(TypeError, match=r"hive\.memory\.put"):
         await HIVE.publish(cast("Any", print), "hello")
+
+
+@pytest.mark.parametrize(
+    ("kind", "twin"),
+    [
+        (hivemem.Hive, hivemem.sync.Hive),
+        (hivemem.Feed, hivemem.sync.Feed),
+        (hivemem.Lease, hivemem.sync.Lease),
+        (hivemem.Pipeline, hivemem.sync.Pipeline),
+        (hivemem.DeadLetters, type(BLOCKING.dead)),
+        (hivemem.OpenArtifact, BlockingOpenArtifact),
+        (type(HIVE.artifacts), type(BLOCKING.artifacts)),
+        (type(HIVE.vectors), type(BLOCKING.vectors)),
+    ],
+)
+def test_the_synchronous_client_has_the_same_methods(kind: type, twin: type) -> None:
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and name != "send":
+            same = getattr(twin, name)
+            assert list(inspect.signature(same).parameters) == list(inspect.signature(method).parameters), name
+            assert same.__doc__, name
 
 
 def test_every_public_name_is_there_and_declared_for_type_checkers() -> None:
