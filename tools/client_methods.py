@@ -143,7 +143,7 @@ def _first_paragraph(error: type[HiveError]) -> str:
 
 
 def _description(field: FieldInfo) -> str:
-    """Return what there is to know of a field: its description and the range of a number."""
+    """Return the description of a field, and the range of a number."""
     text, least, most = field.description or "", None, None
     for part in _metadata(field):
         if isinstance(part, FieldInfo):
@@ -159,7 +159,7 @@ def _description(field: FieldInfo) -> str:
 
 
 def _metadata(field: FieldInfo) -> Iterator[object]:
-    """Yield the limits and descriptions of a field, also those of a type that may be None."""
+    """Yield the limits and descriptions of a field, also inside of a union with None."""
     yield from field.metadata
     kinds = [field.annotation]
     for kind in kinds:

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 
 _LONGEST_CHARACTERS: Final = 64
-"""A longer name is no slip of the keys, and comparing it takes time."""
+"""Comparing longer names takes time, and they are rarely misspelt field names."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -75,6 +75,8 @@ async def test_positional_arguments_and_unknown_fields_are_type_errors() -> None
         await get(namespace="user:alice")
     with pytest.raises(TypeError, match="'namespace'"):
         await HIVE.publish(cast("Any", HIVE.memory.put), namespce="user:alice", key="k")
+    with pytest.raises(hivemem.InvalidRequest, match="only reads"):
+        await HIVE.publish(HIVE.memory.count, prefix="user")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"hive\.memory\.put"):
         await HIVE.publish(cast("Any", print), "hello")
 

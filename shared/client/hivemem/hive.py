@@ -335,7 +335,7 @@ def connect(
 ) -> Connecting:
     """Connect to the fleet now: `hive = await connect(…)`, or `async with connect(…) as hive`.
 
-    The arguments are those of `Hive`, which connects at its first use. Raises `Unavailable` if no server answers in
+    Takes the arguments of `Hive`, which connects at its first use. Raises `Unavailable` if no server answers in
     time, `Forbidden` if it refuses the credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names
     are too long.
     """

@@ -8,6 +8,7 @@
 
         for change in hive.changes(hivemem.prefix("event", session.session_id), since="start"):
             print(change.version, change.value)
+            break
 
 A client works in a thread of its own, and any number of threads can use it at once. Its callbacks, such as `progress`,
 are called in that thread, and cannot use the client themselves.

@@ -27,7 +27,7 @@ from hivemem_contracts.operations import Fields
 class BlockingHive(BlockingServices, Blocking[Hive]):
     """One agent of one tenant. It connects at its first use; safe to use from many threads at once.
 
-    The methods are those of `hivemem.Hive`, with the same arguments and errors, and return their results. Their work is
+    It has the methods of `hivemem.Hive`, with the same arguments and errors; they return their results. The work is
     done in a thread that ends with `close`, or with the program.
 
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
@@ -195,7 +195,7 @@ def connect(
 ) -> BlockingHive:
     """Connect to the fleet now: `hive = connect(…)`, or `with connect(…) as hive`.
 
-    The arguments are those of `Hive`, which connects at its first use. Raises `Unavailable` if no server answers in
+    Takes the arguments of `Hive`, which connects at its first use. Raises `Unavailable` if no server answers in
     time, `Forbidden` if it refuses the credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names
     are too long.
     """

@@ -5,11 +5,15 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from hivemem.connection import ClientClosed
 
 ResultT = TypeVar("ResultT")
+CLOSING_SECONDS: Final = 5.0
+"""How long a program that ends waits for a server that no longer answers."""
+
 Closing = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -138,7 +142,8 @@ class _RunningLoop:
     async def _until_stopped(self) -> None:
         await self._ending.wait()
         try:
-            await self._closing()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing(), CLOSING_SECONDS)
         finally:
             self._ended = True
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
