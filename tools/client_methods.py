@@ -68,7 +68,7 @@ class MethodsModule:
         if field.default is PydanticUndefined:
             return f"{kind} | None = None"
         if field.default is None and not getattr(request, "default_is_absent", True):
-            return f"{kind} = {self._named('hivemem.methods', 'UNSET')}"
+            return f"{kind} = {self._named('hivemem.methods', 'MISSING')}"
         return f"{kind} = {field.default!r}"
 
     def _type(self, kind: Any) -> str:

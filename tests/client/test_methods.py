@@ -99,6 +99,7 @@ def test_the_synchronous_client_has_the_same_methods(kind: type, twin: type) -> 
         if not name.startswith("_") and name != "send":
             same = getattr(twin, name)
             assert list(inspect.signature(same).parameters) == list(inspect.signature(method).parameters), name
+            assert "Async" not in str(inspect.signature(same).return_annotation), name
             assert same.__doc__, name
 
 

@@ -106,7 +106,8 @@ async def test_a_loop_over_a_feed_closes_it_when_it_is_left(hive: hivemem.sync.H
                 break
         with hive.changes("event.s1", since="start") as feed:
             began = feed.cursor
-            feed.thread.run(feed._take())  # as a call does that is interrupted when a change has just come
+            # As a call does that is interrupted when a change has just come.
+            feed.thread.run(feed._take())  # pyright: ignore[reportPrivateUsage]
             assert feed.cursor == began
             versions.append(next(feed).version)
             assert feed.cursor != began

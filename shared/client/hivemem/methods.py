@@ -6,7 +6,7 @@ from typing import Any, Concatenate, Protocol, Self, TypeVar, cast, overload
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import MISSING
+from pydantic_core import MISSING as _MISSING
 
 from hivemem.options import CallOptions
 from hivemem_contracts.nearest_name import nearest
@@ -15,7 +15,7 @@ from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
-UNSET: Any = MISSING
+MISSING: Any = _MISSING
 """The default of a field for which `None` is a value of its own. pydantic leaves it out of schemas and bodies."""
 
 
@@ -44,7 +44,7 @@ def set_fields(operation: AnyOperation, given: dict[str, Any]) -> dict[str, Any]
     """Return the fields to send. A field with its default is left out, which also older workers understand."""
     request: type[BaseModel] = operation.request
     if not getattr(request, "default_is_absent", False):
-        return {name: value for name, value in given.items() if value is not UNSET}
+        return {name: value for name, value in given.items() if value is not MISSING}
     fields = request.model_fields
     return {name: value for name, value in given.items() if not _is_default(value, fields[name])}
 

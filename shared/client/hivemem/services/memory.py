@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from hivemem.methods import UNSET, ServiceMethods, reads, writes
+from hivemem.methods import MISSING, ServiceMethods, reads, writes
 from hivemem_contracts.memory import operations
 from hivemem_contracts.memory.models import ErasureReceipt, LeaseClaim, Memory, MemoryKey, Source
 from hivemem_contracts.memory.replies import (
@@ -39,15 +39,15 @@ class MemoryOperations(ServiceMethods):
         namespace: str,
         key: str,
         value: JsonValue,
-        memory_type: Literal["semantic", "episodic", "procedural"] | None = UNSET,
-        metadata: dict[str, JsonValue] | None = UNSET,
-        importance: float | None = UNSET,
-        valid_from: datetime | None = UNSET,
-        valid_to: datetime | None = UNSET,
-        expires_at: datetime | None = UNSET,
-        source: Source | None = UNSET,
-        expect_version: int | None = UNSET,
-        lease: LeaseClaim | None = UNSET,
+        memory_type: Literal["semantic", "episodic", "procedural"] | None = MISSING,
+        metadata: dict[str, JsonValue] | None = MISSING,
+        importance: float | None = MISSING,
+        valid_from: datetime | None = MISSING,
+        valid_to: datetime | None = MISSING,
+        expires_at: datetime | None = MISSING,
+        source: Source | None = MISSING,
+        expect_version: int | None = MISSING,
+        lease: LeaseClaim | None = MISSING,
     ) -> MemoryWritten:
         """Create a memory or replace its value.
 

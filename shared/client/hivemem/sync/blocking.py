@@ -1,10 +1,12 @@
 """Methods of the asynchronous client as methods that wait: with the same parameters and the same documentation."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from types import GenericAlias
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, get_args, overload
 
 from hivemem.connection import ClientClosed
 from hivemem.methods import CommandMethod
@@ -76,6 +78,10 @@ def iterating(
     def iterate(self: Blocking[Any], /, *args: Fields.args, **fields: Fields.kwargs) -> Iterator[ResultT]:
         return iterated(method(self.wrapped, *args, **fields), self.thread)
 
+    signature = inspect.signature(method)
+    result = GenericAlias(Iterator, get_args(signature.return_annotation))
+    iterate.__annotations__ = {**iterate.__annotations__, "return": result}
+    vars(iterate)["__signature__"] = signature.replace(return_annotation=result)
     return iterate
 
 
