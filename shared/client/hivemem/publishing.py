@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel
 
 from hivemem.connection import Connection, JetStreamError, jetstream_result
-from hivemem.methods import MISSING, Command, body_fields, check_arguments, published
+from hivemem.methods import Command, body_fields, check_arguments, published, set_fields
 from hivemem.options import CallOptions
 from hivemem.retries import ask
 from hivemem_contracts.catalog import SERVICES
@@ -124,7 +124,7 @@ def prepare(
     else:
         operation, options = published(what)
         check_arguments(operation, args, fields)
-        body = {name: value for name, value in fields.items() if value is not MISSING}
+        body = set_fields(operation, fields)
         route, message_id = None, options.message_id
     if not operation.durable:
         reason = "" if operation.writes else ", because it only reads"
