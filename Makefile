@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BENCH_VENV ?= .venv-bench
+DIST ?= dist
 ARGS ?=
 
 # How long `make soak` goes on: the load of each test, how many new seeds, how many power cuts, how many odd messages.
@@ -15,24 +16,35 @@ CASES ?= 1000000
 MEMBER_PROJECTS := $(wildcard */pyproject.toml */*/pyproject.toml)
 MEMBERS := $(MEMBER_PROJECTS:%/pyproject.toml=%)
 MEMBER_NAMES := $(shell sed -n 's/^name = "\(.*\)"/\1/p' $(MEMBER_PROJECTS))
+RELEASED := $(filter-out tests/%,$(MEMBERS))
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+UP_INSTALLED := $(VENV)/.installed-up
 BENCH_INSTALLED := $(BENCH_VENV)/.installed
 
 # Pyright comes whole in its wheel; without this it asks a registry at each run whether there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench quality lock clean
+.PHONY: help setup up wheels test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench quality lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(INSTALLED) ## install exactly what requirements.lock names, and the workspace on top, into .venv
 
-up: $(INSTALLED) ## run the whole of Hivemem in one process: make up ARGS="--nats-port 4222"
+# Without the tools of developers, unless they are there already.
+up: $(or $(wildcard $(INSTALLED)),$(UP_INSTALLED)) ## run the whole of Hivemem in one process: make up ARGS="--nats-port 4222"
 	@$(BIN)/hivemem up $(ARGS)
+
+wheels: $(INSTALLED) ## build a wheel of each distribution into dist/, for docs/installing.md
+	@rm -rf $(DIST)
+	@for member in $(RELEASED); do \
+		$(BIN)/uv build --quiet --wheel --offline --no-build-isolation --out-dir $(DIST) $$member || exit 1; \
+	done
+	@sed -n 's/^\([a-z0-9].*[^ \\]\) *\\$$/\1/p' requirements.lock > $(DIST)/constraints.txt
+	@echo "$(DIST) holds $(words $(RELEASED)) wheels, and the versions that they were tested with in constraints.txt"
 
 test: $(INSTALLED) ## run the tests, measuring what they cover: make test ARGS="tests/house -x"
 	$(BIN)/pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
@@ -90,29 +102,33 @@ quality: $(BENCH_INSTALLED) ## measure how much recall finds in long dialogues: 
 	$(BENCH_VENV)/bin/python -m benchmarks.quality "$(DATA)" $(ARGS)
 
 lock: $(INSTALLED) ## write the lock files again: make lock ARGS="--upgrade"
-	$(call compile,requirements.lock,requirements.in)
-	$(call compile,requirements-bench.lock,requirements.in requirements-bench.in -c requirements.lock)
+	$(call compile,requirements.lock,--all-extras $(MEMBER_PROJECTS) requirements.in)
+	$(call compile,requirements-up.lock,--extra up shared/client/pyproject.toml -c requirements.lock)
+	$(call compile,requirements-bench.lock,--all-extras $(MEMBER_PROJECTS) requirements.in requirements-bench.in -c requirements.lock)
 
 clean: ## remove the environments and all that the tools leave behind
-	rm -rf $(VENV) $(BENCH_VENV) build dist .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(BENCH_VENV) $(DIST) build .coverage .coverage.* htmlcov
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One version set for every Python and platform that is supported. The members are left out: they are installed from
 # their folders. Nothing of the machine that runs this enters the file, no address of an index and no path.
 define compile
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" --all-extras \
-		$(MEMBER_NAMES:%=--no-emit-package %) $(ARGS) -o $(1) $(MEMBER_PROJECTS) $(2)
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" \
+		$(MEMBER_NAMES:%=--no-emit-package %) $(ARGS) -o $(1) $(2)
 endef
 
 $(INSTALLED): requirements.lock $(MEMBER_PROJECTS)
-	$(call install,$(VENV),requirements.lock)
+	$(call install,$(VENV),requirements.lock,$(MEMBERS))
+
+$(UP_INSTALLED): requirements-up.lock $(RELEASED:%=%/pyproject.toml)
+	$(call install,$(VENV),requirements-up.lock,$(RELEASED))
 
 $(BENCH_INSTALLED): requirements-bench.lock $(MEMBER_PROJECTS)
-	$(call install,$(BENCH_VENV),requirements-bench.lock)
+	$(call install,$(BENCH_VENV),requirements-bench.lock,$(MEMBERS))
 
-# pip brings uv, checked against the hash in the lock; uv does the rest, much faster. uv_build is in the lock, so that
-# the members need no environment of their own to be built in.
+# pip brings uv, checked against the hash in the lock; uv does the rest, much faster. It builds the members without an
+# environment of their own, and leaves with setuptools, which some Pythons add, where the lock does not name it.
 define install
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hivemem needs Python 3.11 or newer and \
 	$(PYTHON) is %d.%d. Name another one: make setup PYTHON=python3.12" % sys.version_info[:2])'
@@ -122,7 +138,8 @@ define install
 		$(1)/bin/pip --disable-pip-version-check install --quiet --require-hashes -r $(1)/uv-of-the-lock.txt
 	@$(1)/bin/uv pip sync --quiet --python $(1)/bin/python --require-hashes $(2)
 	@$(1)/bin/uv pip install --quiet --python $(1)/bin/python --offline --no-deps --no-build-isolation \
-		$(MEMBERS:%=-e %)
-	@touch $(1)/.installed
+		$(3:%=-e %)
+	@grep -q '^uv==' $(2) || $(1)/bin/uv pip uninstall --quiet --python $(1)/bin/python uv setuptools
+	@touch $@
 	@echo "$(1) is ready"
 endef

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import change_classes
 from client_methods import MethodsModule, method_name
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.operations import ServiceContract
@@ -27,6 +28,7 @@ def files(root: Path) -> Mapping[str, str]:
         f"{CLIENT}/attributes.py": _text(_attributes(client)),
         f"{CLIENT}/sync/services.py": _text(_blocking_services()),
         f"{CLIENT}/sync/attributes.py": _formatted(_text(_blocking_attributes(client))),
+        f"{CLIENT}/changes.py": change_classes.text(),
         f"{CLIENT}/cli/summaries.py": _text(_summaries()),
     }
 

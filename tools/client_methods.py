@@ -14,10 +14,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from hivemem_contracts.errors import HiveError
+from hivemem_contracts.json_values import Json
 from hivemem_contracts.operations import COMMON_ERRORS, WRITE_ERRORS, AnyOperation, ServiceContract
 
 LINE: Final = 120
-_ANY_JSON: Final = "JsonValue"
 
 
 def method_name(operation: AnyOperation) -> str:
@@ -85,8 +85,8 @@ class MethodsModule:
                 if origin in (Union, types.UnionType)
                 else self._collection(origin, parts)
             )
-        if getattr(kind, "__name__", "") == _ANY_JSON:
-            return self._named("pydantic", _ANY_JSON)
+        if kind is Json:
+            return self._named("hivemem_contracts.json_values", "Json")
         return "None" if kind is type(None) else self._imported(kind)
 
     def _collection(self, origin: type, parts: Iterable[str]) -> str:

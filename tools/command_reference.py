@@ -28,6 +28,7 @@ _WORDS: Final[dict[Any, str]] = {
     float: "number",
     Path: "path",
     list[str]: "text, may be repeated",
+    list[int]: "number, may be repeated",
 }
 
 
@@ -71,7 +72,10 @@ def _sections(group: Any, words: str) -> Iterator[str]:
 
 
 def _places(command: Any) -> list[str]:
-    return [place_name(option) for option in command.places()] if isinstance(command, OperationCommand) else []
+    if not isinstance(command, OperationCommand):
+        return []
+    names = ((place_name(option), option.required) for option in command.places())
+    return [name if required else f"[{name}]" for name, required in names]
 
 
 def _argument(parameter: Any) -> str:

@@ -1,4 +1,4 @@
-"""The lists that tools want written out: which members the workspace has, and which settings its workers have."""
+"""What tools want written out: the members of the workspace, their common version, and the settings of its workers."""
 
 import re
 import tomllib
@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from hivemem_runtime.settings import PREFIX, WorkerSettings
 
+CONTRACTS: Final = "contracts/pyproject.toml"
 EMBEDDED: Final = "apps/embedded/pyproject.toml"
+NEW_WORKER: Final = "docs/new-worker.md"
 SETTING_NAMES: Final = "shared/runtime/hivemem_runtime/setting_names.py"
 LINE: Final = 120
 
@@ -17,12 +19,19 @@ _NAME: Final = re.compile(r"[\w-]+")
 
 
 def files(root: Path) -> Mapping[str, str]:
-    """Return the files with lists in them, by their path in the repository."""
+    """Return the files with such text in them, by their path in the repository."""
     return {
         "pyproject.toml": _workspace(root),
-        EMBEDDED: _embedded(root),
         SETTING_NAMES: "\n".join(_setting_names(root)) + "\n",
+        **_of_one_version(root),
     }
+
+
+def of_version(text: str, version: str, names: Iterable[str]) -> str:
+    """Return the text of a project with a version, which it also requires of each distribution in `names`."""
+    named = "|".join(map(re.escape, sorted(names)))
+    text = re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', text)
+    return re.sub(rf'(?<!name = )"({named})(\[[\w,-]+\])?(==[^"]*)?"', rf'"\1\2=={version}"', text)
 
 
 def members(root: Path) -> list[Path]:
@@ -33,6 +42,16 @@ def members(root: Path) -> list[Path]:
 
 def workers(root: Path) -> list[str]:
     return sorted(project.parent.name for project in root.glob("services/*/pyproject.toml"))
+
+
+def _of_one_version(root: Path) -> Mapping[str, str]:
+    """Return all projects with the version of the contracts, and the example of a project in the documents."""
+    projects = {folder.relative_to(root).as_posix() + "/pyproject.toml": folder for folder in members(root)}
+    texts = {path: (root / path).read_text(encoding="utf-8") for path in (*projects, NEW_WORKER)}
+    texts[EMBEDDED] = _embedded(root)
+    names = {str(tomllib.loads(texts[path])["project"]["name"]) for path in projects}
+    version = str(tomllib.loads(texts[CONTRACTS])["project"]["version"])
+    return {path: of_version(text, version, names) for path, text in texts.items()}
 
 
 def _workspace(root: Path) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 LONGEST_FILE_LINES = 400
+GENERATED = re.compile(r'"""[^\n]*\bgenerated from the contracts by `make docs`')
 CODE_SUFFIXES = {".py", ".sh", ".js", ".css"}
 
 WORKER_FILES = {
@@ -90,11 +91,11 @@ def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Ite
         if path.endswith(".py"):
             yield from _code_findings(PurePosixPath(path), ast.parse(text, path))
     yield from _class_findings(texts)
-    lengths = {path: text.count("\n") for path, text in texts.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
+    written = {path: text for path, text in texts.items() if not GENERATED.match(text)}
+    lengths = {path: text.count("\n") for path, text in written.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
     yield from _length_findings(lengths, long_files)
     yield from _typing_findings(set(texts))
     yield from _worker_findings(texts)
-    yield from _version_findings(texts)
 
 
 def _text(path: Path) -> str | None:
@@ -215,15 +216,6 @@ def _worker_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(CATALOGUE, 1, f'missing in NAMES: `"{name}",`')
         if COMPOSE in texts and f"\n  {name}:" not in texts[COMPOSE]:
             yield Finding(COMPOSE, 1, f"missing under services: `{name}: {{ <<: *worker, … }}`")
-
-
-def _version_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the distributions whose version is not that of the contracts: all of them carry one."""
-    versions = {path: table["project"]["version"] for path, table in _projects(texts, "**/pyproject.toml")}
-    wanted = versions.get("contracts/pyproject.toml")
-    for path, version in versions.items():
-        if wanted is not None and version != wanted:
-            yield Finding(path, 1, f'`version = "{version}"`: the contracts, and so all distributions, have {wanted}')
 
 
 def _projects(texts: Mapping[str, str], pattern: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,14 +8,14 @@ from typing import Final
 from pydantic import BaseModel, Field, JsonValue
 
 from hivemem_contracts.identifiers import Time, format_time
-from hivemem_contracts.model import ReplyBody
 from hivemem_contracts.subjects import encode_token
 
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Change(ReplyBody):
-    """What happened to one address, in version order, exactly once per version."""
+class ChangeEnvelope(BaseModel, frozen=True):
+    """What every change says beside its value: what happened to which address, when, and by whom. A reader ignores
+    fields of a newer fleet."""
 
     entity: str = Field(description="The kind of thing that changed, as in the subject.")
     operation: str = Field(description="What happened to it, in the past tense.")
@@ -28,11 +28,16 @@ class Change(ReplyBody):
     previous_version: int | None = Field(
         default=None, description="The previous version at this address; null for the first one."
     )
-    value: JsonValue = Field(default=None, description="The new value; null after a deletion.")
     value_omitted: bool = Field(default=False, description="True if the value was over 64 KiB: read it by request.")
     actor: str = Field(description="The agent that caused it.")
     cause: str | None = Field(default=None, description="The idempotency key of the write.")
     at: Time = Field(description="When it was committed.")
+
+
+class Change(ChangeEnvelope, frozen=True):
+    """What happened to one address, in version order, exactly once per version."""
+
+    value: JsonValue = Field(default=None, description="The new value; null after a deletion.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,8 @@ class ChangeKind:
 
     `value` is the model of the change's value, None if the change has no value. `address` names the parts below the
     entity: one token each, except a namespace, which has a token for each segment. The last part follows the key marker
-    if `keyed`, and may be left out with the marker if `key_optional`.
+    if `keyed`, and may be left out with the marker if `key_optional`. `starts` lists the possible values of the first
+    part, if it is not free text or a namespace.
     """
 
     entity: str
@@ -51,6 +57,7 @@ class ChangeKind:
     address: tuple[str, ...]
     keyed: bool = False
     key_optional: bool = False
+    starts: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:

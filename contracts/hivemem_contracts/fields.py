@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
+from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import CURSOR_CHARACTERS, LIST_MAXIMUM, VALUE_BYTES
 from hivemem_contracts.sizes import MaxBytes
 
@@ -11,10 +12,10 @@ Limit = Annotated[int, Field(ge=1, le=LIST_MAXIMUM)]
 Cursor = Annotated[
     str, Field(min_length=1, max_length=CURSOR_CHARACTERS, description="The cursor of the previous page.")
 ]
-Value = Annotated[JsonValue, MaxBytes(VALUE_BYTES)]
+Value = Annotated[Json, FromPython(), MaxBytes(VALUE_BYTES)]
 """Any JSON, of a limited size."""
 
-Metadata = Annotated[dict[str, JsonValue], MaxBytes(VALUE_BYTES)]
+Metadata = Annotated[dict[str, Json], FromPython(), MaxBytes(VALUE_BYTES)]
 Version = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedVersion = Annotated[
     int,

@@ -1,7 +1,9 @@
 """Ids, namespaces, keys and times: the basic types of every message."""
 
 import os
+import re
 import time
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
@@ -18,6 +20,33 @@ NAMESPACE_ROOTS: Final = ("temp", "session", "user", "app", "project")
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS, pattern=_NO_CONTROL_NO_EDGE_SPACE)]
 """An id, a ULID or the caller's own: 1-256 characters, no control characters, no space at either end."""
+
+_JOINED_PART: Final = re.compile(r"(?:[^%/]|%25|%2F)+")
+
+
+def join_id(*parts: str) -> str:
+    """Return one id made of several, such as `travel/bob/s1` of an app, a user and a session.
+
+    Different parts never give the same id: `%` and `/` within a part are written `%25` and `%2F`. Raises `ValueError`
+    for an empty part, and for a result that is no id, for instance because it is too long.
+    """
+    if not parts or "" in parts:
+        raise ValueError(f"parts: an id is joined from texts that are not empty, got {parts!r}")
+    joined = "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+    if len(joined) > ID_CHARACTERS:
+        raise ValueError(f"parts: joined they have {len(joined)} characters, an id has at most {ID_CHARACTERS}")
+    if any(unicodedata.category(character) == "Cc" for character in joined) or joined != joined.strip():
+        raise ValueError(f"parts: an id has no control characters, and no space at either end, got {parts!r}")
+    return joined
+
+
+def split_id(joined: str) -> tuple[str, ...]:
+    """Return the parts of an id made by `join_id`. Raises `ValueError` for a text that it cannot have made."""
+    parts = joined.split("/")
+    if not all(map(_JOINED_PART.fullmatch, parts)):
+        raise ValueError(f"joined: {joined!r} is not made by join_id")
+    return tuple(part.replace("%2F", "/").replace("%25", "%") for part in parts)
+
 
 AgentName = Annotated[str, StringConstraints(min_length=1, max_length=INBOX_PREFIX_BYTES)]
 """The name of an agent, which may be any text that a subject can carry."""
@@ -49,6 +78,21 @@ def _check_prefix(value: str) -> str:
 
 NamespacePrefix = Annotated[Id, AfterValidator(_check_prefix)]
 """A prefix of whole segments: `user:alice` covers itself and all namespaces that begin with `user:alice:`."""
+
+
+def _check_suffix(value: str) -> str:
+    if "" in value.split(":"):
+        raise PydanticCustomError("namespace", "a suffix is whole segments, without a ':' at either end")
+    return value
+
+
+NamespaceSuffix = Annotated[Id, AfterValidator(_check_suffix)]
+"""The last segments of a namespace: `travel` is the end of `user:alice:travel`, and `el` is not."""
+
+
+def ends_with(suffix: str, namespace: str) -> bool:
+    """Return whether a namespace equals the suffix, or ends with its segments."""
+    return namespace == suffix or namespace.endswith(":" + suffix)
 
 
 def covers(prefix: str, namespace: str) -> bool:

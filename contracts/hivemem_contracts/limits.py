@@ -20,8 +20,18 @@ VALUE_BYTES: Final = 262_144
 STATE_BYTES: Final = 524_288
 """All keys of one state scope together: a session's own, a user's, an app's, a project's."""
 
+STATE_INDEXES: Final = 8
+"""The state keys of one app by which its sessions can be found."""
+
 MEMORY_VALUE_BYTES: Final = 524_288
 """The value of one memory, encoded as JSON."""
+
+MEMORY_INDEX_TEXTS: Final = 100
+"""The texts by which recall finds one memory; together at most `VALUE_BYTES`, encoded as JSON."""
+
+MEMORY_WHERE_FIELDS: Final = 16
+MEMORY_WHERE_BYTES: Final = 16_384
+"""The fields by which memories are filtered, with their values."""
 
 MACHINE_BYTES: Final = 32_768
 """The definition of one state machine; it travels with every session that runs on it."""

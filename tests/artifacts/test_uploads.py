@@ -44,7 +44,7 @@ async def test_a_file_in_chunks_is_read_as_it_was(bot: Agent) -> None:
     )
     for index, chunk in enumerate(chunks_of(data)):
         taken = await bot.chunk(upload, index, chunk)
-        assert int(taken["Hive-Next-Chunk"]) == index + (len(chunk) == CHUNK)
+        assert int(taken["Hive-Next-Chunk"]) == index + 1
     saved = await bot.ask("commit", upload_id=upload["upload_id"], sha256=digest(data))
     assert (saved["version"], saved["size"], saved["sha256"]) == (1, len(data), digest(data))
     assert saved["metadata"] == {"n": 1}
@@ -132,6 +132,23 @@ async def test_nothing_comes_behind_a_short_chunk_until_it_is_whole(bot: Agent) 
     assert (await bot.ask("commit", upload_id=upload["upload_id"]))["sha256"] == digest(data)
 
 
+@pytest.mark.parametrize("size", [CHUNK + 3, None])
+async def test_a_shorter_last_chunk_counts_and_a_worker_that_cannot_know_it_is_the_last_asks_for_it_again(
+    bot: Agent, size: int | None
+) -> None:
+    data = os.urandom(CHUNK + 3)
+    first, last = chunks_of(data)
+    upload = await (bot.begin("a") if size is None else bot.begin("a", size=size))
+    await bot.chunk(upload, 0, first)
+    assert (await bot.chunk(upload, 1, last))["Hive-Next-Chunk"] == "2"
+    assert (await bot.ask("resume", upload_id=upload["upload_id"]))["next_chunk"] == 2
+    await open_uploads_of(bot).close_upload(upload["upload_id"])
+    resumed = await bot.ask("resume", upload_id=upload["upload_id"])
+    assert resumed["next_chunk"] == (1 if size is None else 2)
+    assert (await bot.chunk(resumed, 1, last))["Hive-Next-Chunk"] == "2"
+    assert (await bot.ask("commit", upload_id=upload["upload_id"]))["sha256"] == digest(data)
+
+
 async def test_a_chunk_beyond_the_window_is_refused_with_the_one_that_is_expected(bot: Agent) -> None:
     upload = await bot.begin("a")
     refused = await refusal_of_chunk(bot, upload, 8, b"x" * CHUNK)
@@ -188,7 +205,7 @@ async def test_a_repeated_begin_and_commit_answer_the_first_result(bot: Agent) -
     upload = await bot.begin("a", id="m1", size=3)
     await bot.chunk(upload, 0, b"abc")
     again = await bot.begin("a", id="m1", size=3)
-    assert (again["upload_id"], again["next_chunk"]) == (upload["upload_id"], 0)
+    assert (again["upload_id"], again["next_chunk"]) == (upload["upload_id"], 1)
     saved = await bot.ask("commit", upload_id=upload["upload_id"], id="m2")
     assert await bot.ask("commit", upload_id=upload["upload_id"], id="m2") == saved
     assert await bot.ask("commit", upload_id=upload["upload_id"], id="m3") == saved

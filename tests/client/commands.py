@@ -16,7 +16,7 @@ WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
     """Run the command in a thread, because it has an event loop of its own."""
     arguments = ["--url", url, "--tenant", "acme", "--agent", "bot", "--timeout", "5", *words]
-    return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE)
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE, prog_name="hivemem")
 
 
 async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:
@@ -35,8 +35,8 @@ async def start(url: str, *words: str) -> asyncio.subprocess.Process:
     )
 
 
-async def in_a_terminal(url: str, *words: str) -> str:
-    """Run the command on a terminal, and return its output with the control sequences."""
+async def in_a_terminal(url: str, *words: str, typed: str = "", code: int = 0) -> str:
+    """Run the command on a terminal where someone types, and return its output with the control sequences."""
     ours, theirs = os.openpty()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
@@ -46,8 +46,9 @@ async def in_a_terminal(url: str, *words: str) -> str:
         stderr=theirs,
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     shown = await asyncio.to_thread(_until_closed, ours)
-    assert await process.wait() == 0, shown
+    assert await process.wait() == code, shown
     return shown
 
 

@@ -20,6 +20,7 @@ from hivemem_contracts.changes import Change, change_headers
 from hivemem_contracts.errors import CODE_HEADER, TEXT_HEADER, HiveError
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import AnyOperation
+from hivemem_contracts.sessions.models import Event
 from hivemem_contracts.sessions.replies import Appended
 from hivemem_contracts.streams import CHANGES, DEAD, DEAD_ERROR, DEAD_MESSAGE_ID, DEAD_SUBJECT, INGEST, MESSAGE_ID
 from hivemem_contracts.subjects import Address, change_subject
@@ -168,15 +169,17 @@ class Fleet:
 
     async def announce(self, tenant: str, session_id: str, version: int, **fields: Any) -> None:
         """Publish one change of an event, as a worker does, until it is stored."""
+        at = datetime.now(UTC)
+        event = Event(event_id=f"e{version}", sequence=version, type="note", author="worker", at=at)
         change = Change(
             entity="event",
             operation="appended",
             tenant=tenant,
             namespace=session_id,
             version=version,
-            value={"sequence": version},
+            value=event.model_dump(mode="json"),
             actor="worker",
-            at=datetime.now(UTC),
+            at=at,
         ).model_copy(update=fields)
         address = Address((session_id,))
         # Workers state the expected sequence of a change; here the server drops repeated messages by their id.

@@ -20,7 +20,7 @@ async def test_the_list_names_what_and_why(shared_server: Server, fleet: Fleet) 
 
     assert none.stdout.strip() == "none"
     assert "NotFound: there is no session s1" in shown.stdout
-    assert "hivemem dead list --cursor 2" in shown.stdout
+    assert "dead list --limit 1 --cursor 2\n" in shown.stdout
     assert [item["sequence"] for item in document["items"]] == [1, 2]
     assert document["items"][0]["error"]["code"] == 40401
 
@@ -41,8 +41,8 @@ async def test_replay_and_discard_take_it_off_the_list(shared_server: Server, fl
         await fleet.bury("acme", GONE)
 
     replayed = await invoke(shared_server.url, "dead", "replay", "1")
-    discarded = await invoke(shared_server.url, "dead", "discard", "2")
-    document = await invoke_json(shared_server.url, "dead", "discard", "3")
+    discarded = await invoke(shared_server.url, "dead", "discard", "2", "--yes")
+    document = await invoke_json(shared_server.url, "dead", "discard", "3", "--yes")
 
     assert "is command 1 now, with id m1" in replayed.stdout
     assert "dead letter 2 is discarded" in discarded.stdout

@@ -37,7 +37,7 @@ async def test_a_healthy_fleet_passes_every_check(shared_server: Server, fleet: 
     assert "✓" in result.stdout
     assert document["healthy"] is True
     assert {check["outcome"] for check in document["checks"]} == {"ok"}
-    assert len(document["checks"]) == 9 + len(SERVICES)
+    assert len(document["checks"]) == 10 + len(SERVICES)
 
 
 async def test_a_missing_stream_and_a_different_one_are_found(shared_server: Server, fleet: Fleet) -> None:
@@ -68,6 +68,22 @@ async def test_dead_letters_and_a_full_stream_are_warnings(shared_server: Server
     assert "hivemem dead list" in found[f"stream {DEAD}"]["advice"]
     assert found[f"stream {INGEST}"]["outcome"] == "warning"
     assert (await invoke(shared_server.url, "doctor")).exit_code == 0
+
+
+async def test_commands_that_wait_are_told_by_service(shared_server: Server, fleet: Fleet) -> None:
+    await healthy(fleet)
+    await fleet.api(f"STREAM.DELETE.{INGEST}")
+    tokens = ".".join(f"{{{{wildcard({place})}}}}" for place in range(1, 6))
+    partitioned = {"src": checks.STREAMS[INGEST]["subjects"][0], "dest": f"hive.in.0.{tokens}"}
+    await fleet.make_stream(INGEST, **checks.STREAMS[INGEST], subject_transform=partitioned)
+    for service, count in (("memory", 2), ("gone", 3)):
+        for _ in range(count):
+            await fleet.store(f"hive.in.acme.bot.{service}.append.s1", b"{}")
+
+    found = (await outcomes(shared_server.url))["commands"]
+
+    assert (found["outcome"], found["detail"]) == ("warning", "3 wait for gone, 2 wait for memory")
+    assert found["advice"].startswith("start a worker of gone:")
 
 
 async def test_what_the_feed_or_a_store_lost_is_told(shared_server: Server, fleet: Fleet) -> None:
@@ -141,6 +157,7 @@ async def test_without_workers_the_service_and_the_round_trip_fail(shared_server
     assert result.exit_code == 1
     assert "no worker answers" in result.stdout
     assert "round trip" in result.stdout
+    assert "hivemem doctor" not in result.stdout
 
 
 async def test_a_server_without_jetstream_is_found(tmp_path: Path) -> None:
@@ -168,10 +185,11 @@ async def test_an_old_server_and_a_small_payload_are_found(
 
 
 async def test_no_server_is_the_only_finding(tmp_path: Path) -> None:
-    result = await invoke("nats://127.0.0.1:1", "--timeout", "0.3", "doctor")
+    result = await invoke("nats://127.0.0.1:1", "doctor")
 
     assert result.exit_code == 1
     assert "hivemem up" in result.stdout
+    assert "hivemem doctor" not in result.stdout
 
 
 async def test_refused_credentials_are_told_as_that(tmp_path: Path) -> None:

@@ -36,6 +36,15 @@ async def test_help_lists_everything(shared_server: Server) -> None:
     assert all(word in shown for word in ("up", "sessions", "tail", "dead", "bench", "doctor", "version", "130"))
 
 
+@pytest.mark.parametrize("words", [(), ("memory",), ("memory", "put"), ("tail",), ("dead", "list"), ("up",)])
+async def test_every_level_has_short_help(words: tuple[str, ...]) -> None:
+    short = await invoke("nats://127.0.0.1:1", *words, "-h")
+    long = await invoke("nats://127.0.0.1:1", *words, "--help")
+
+    assert short.exit_code == 0
+    assert short.stdout == long.stdout
+
+
 async def test_what_a_subcommand_needs_is_not_imported_for_help() -> None:
     heavy = "('nats', 'pydantic', 'orjson')"
     code = f"import sys; import hivemem.cli.app; sys.exit(any(name in sys.modules for name in {heavy}))"
@@ -50,6 +59,7 @@ async def test_versions_are_told() -> None:
 
     assert result.exit_code == 0
     assert document["nats-py"] in result.stdout
+    assert (await invoke("nats://127.0.0.1:1", "--version")).stdout == f"hivemem {document['hivemem']}\n"
 
 
 def test_the_environment_sets_the_global_options(shared_server: Server) -> None:
@@ -76,7 +86,7 @@ def test_up_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     result = CliRunner(env=WIDE).invoke(plugins(monkeypatch), ["up"])
 
     assert result.exit_code == 1
-    assert "pip install hivemem-embedded" in result.stderr
+    assert "hivemem-embedded, which the extra hivemem[up] brings" in result.stderr
 
 
 def sing(loud: bool = False) -> None:

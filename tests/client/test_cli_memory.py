@@ -11,6 +11,7 @@ import hivemem
 from hivemem_contracts.memory.models import Difference
 from hivemem_contracts.memory.replies import (
     AuditPage,
+    AuditVerified,
     ExportPage,
     ImportOutcome,
     MemoriesImported,
@@ -18,6 +19,7 @@ from hivemem_contracts.memory.replies import (
     MemoryPage,
     MemoryWritten,
     NamespaceDiff,
+    NamespacePage,
     VersionPage,
 )
 from hivemem_testing.contract import Server
@@ -49,6 +51,21 @@ def version(number: int, **fields: Any) -> hivemem.MemoryVersion:
         **fields,
     }
     return hivemem.MemoryVersion.model_validate(made)
+
+
+async def test_the_audit_is_verified_to_its_end(shared_server: Server, fleet: Fleet) -> None:
+    parts = [AuditVerified(ok=True, checked=500, cursor="half"), AuditVerified(ok=True, checked=20, memories=3)]
+    broken = AuditVerified(ok=False, checked=7, broken_at=8, problem="the hash differs")
+    answers = iter([*parts, broken])
+    fleet.answers["memory.audit_verify"] = lambda _: next(answers)
+
+    whole = await invoke_json(shared_server.url, "memory", "audit-verify")
+    wrong = await invoke(shared_server.url, "memory", "audit-verify", "--cursor", "later")
+
+    assert (whole["checked"], whole["memories"]) == (520, 3)
+    assert [asked.body for asked in fleet.asked] == [{}, {"cursor": "half"}, {"cursor": "later"}]
+    assert wrong.exit_code == 1
+    assert "the hash differs" in wrong.stdout
 
 
 def export_of(*lines: hivemem.ImportedMemory) -> ExportPage:
@@ -164,6 +181,17 @@ async def test_a_wide_window_leaves_nothing_out(shared_server: Server, fleet: Fl
     assert "111111111111…" in shown
 
 
+async def test_namespaces_are_lines(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:" + "b" * 250], cursor="c1")
+
+    shown = (await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")).stdout
+
+    assert shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
+    assert "--cursor c1" in shown
+    fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=[], cursor=None)
+    assert (await invoke(shared_server.url, "memory", "namespaces")).stdout == "none\n"
+
+
 async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> None:
     diff = [
         Difference(path="/a", change="changed", before=1, after=None),
@@ -263,7 +291,7 @@ async def test_an_import_that_is_interrupted_says_where_to_go_on(shared_server: 
     stopped = await invoke(shared_server.url, "--timeout", "0.5", "memory", "import", "-", stdin=file_of(1_500))
 
     assert stopped.exit_code == 1
-    assert "resume with --after-line 1001" in stopped.stderr
+    assert "memory import - --after-line 1001" in stopped.stderr
     fleet.asked.clear()
     await invoke(shared_server.url, "memory", "import", "-", "--after-line", "1001", stdin=file_of(1_500))
     assert len(fleet.asked[0].body["items"]) == 500

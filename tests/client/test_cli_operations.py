@@ -1,5 +1,6 @@
 """`hivemem <service> <operation>` runs every operation of the registry from a command line."""
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -114,12 +115,18 @@ async def test_any_json_value_can_be_set_and_a_name_needs_no_quotes(shared_serve
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("sessions", "append", "--session-id", "s1"), "--event"),
+        (("sessions", "append", "--session-id", "s1"), "Missing EVENT (--event)."),
+        (("sessions", "append"), "Missing SESSION_ID (--session-id) and EVENT (--event)."),
         (("sessions", "append", "--session-id", "s1", "--event", "hello"), "quotes around"),
         (("sessions", "append", "--session-id", "s1", "--event", "{"), "not JSON"),
         (("sessions", "append", "--session-id", "s1", "--event", "@/no/such/file"), "cannot be read"),
         (("sessions", "sing"), "sing"),
         (("singing",), "singing"),
+        (("sesions", "list"), "Did you mean 'sessions'"),
+        (("sessions", "list", "--aftr", "x"), "No such option: --aftr"),
+        (("sessions", "create", "--sesion-id", "x", "a", "b"), "Did you mean --session-id?"),
+        (("sessions", "list", "--tenant", "x"), "hivemem --tenant … sessions list"),
+        (("--tenat", "x"), "Did you mean --tenant?"),
         (("sessions", "list", "--limit", "many"), "--limit"),
     ],
 )
@@ -146,12 +153,14 @@ async def test_a_reply_is_a_readable_table(shared_server: Server, fleet: Fleet) 
     fleet.answers["events"] = lambda _: EventPage(items=[EVENT], cursor="next")
 
     view = await invoke(shared_server.url, "sessions", "get", "--session-id", "s1")
-    page = await invoke(shared_server.url, "sessions", "events", "--session-id", "s1")
+    page = await invoke(shared_server.url, "sessions", "events", "s1", "--cursor", "this", "--author", "it's me")
 
     assert "user_id      alice" in view.stdout
     assert "[b]not bold[/b]" in view.stdout
     assert "2025-01-02 03:04:05" in page.stdout
-    assert "hivemem sessions events --cursor next" in page.stdout
+    more = page.stdout.rpartition("more: ")[2]
+    assert shlex.split(more)[:3] == ["hivemem", "--url", shared_server.url]
+    assert more.endswith("""sessions events s1 --author 'it'"'"'s me' --cursor next\n""")
 
 
 async def test_an_error_is_told_with_code_name_detail_and_hint(shared_server: Server, fleet: Fleet) -> None:
@@ -168,12 +177,28 @@ async def test_an_error_is_told_with_code_name_detail_and_hint(shared_server: Se
     assert document["error"]["context"] == {"expected": 3, "actual": 5}
 
 
+async def test_an_error_names_the_option_of_the_field(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["append"] = lambda _: hivemem.NotFound("event.type: it is odd", field="event.type")
+    fleet.answers["events"] = lambda _: hivemem.InvalidRequest("after: too large", field="after")
+
+    nested = await invoke(shared_server.url, "sessions", "append", "s1", '{"type": "note"}')
+    plain = await invoke(shared_server.url, "sessions", "events", "s1")
+    root = await invoke("http://127.0.0.1", "sessions", "events", "s1")
+
+    assert "--event: event.type: it is odd" in nested.stderr
+    assert "--after: too large" in plain.stderr
+    assert "hivemem sessions events --help" in plain.stderr
+    assert "--url: " in root.stderr
+
+
 async def test_no_server_and_no_worker_are_exit_code_3(shared_server: Server) -> None:
-    nowhere = await invoke("nats://127.0.0.1:1", "--timeout", "0.3", "sessions", "list")
+    nowhere = await invoke("nats://127.0.0.1:1", "--timeout", "600", "sessions", "list")
     nobody = await invoke(shared_server.url, "--timeout", "0.3", "sessions", "list")
 
     assert (nowhere.exit_code, nobody.exit_code) == (3, 3)
+    assert "127.0.0.1:1: connection refused" in nowhere.stderr
     assert "hivemem up" in nowhere.stderr
+    assert "hivemem doctor" not in nowhere.stderr
     assert "hivemem doctor" in nobody.stderr
 
 

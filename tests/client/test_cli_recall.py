@@ -57,7 +57,7 @@ async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: F
 
     await invoke(
         shared_server.url,
-        *("recall", "seat", "--type", "episodic", "--filter", '{"metadata": {"n": 1}}'),
+        *("recall", "seat", "--memory-type", "episodic", "--filter", '{"metadata": {"n": 1}}'),
         *("--weights", '{"recency": 0.5}', "--rerank", "--max-tokens", "50", "--min-version", "3", "--wait-ms", "100"),
     )
 
@@ -84,7 +84,8 @@ async def test_a_dialogue_is_shown_with_its_neighbours(shared_server: Server, fl
 
     result = await invoke(
         shared_server.url,
-        *("recall", "seat", "--user", "u", "--app", "a", "--project", "p", "--session", "s1", "--session", "s2"),
+        *("recall", "seat", "--user-id", "u", "--app-name", "a", "--project-id", "p"),
+        *("--session-id", "s1", "--session-id", "s2"),
         *("--kind", "event", "--context", "1"),
     )
 
@@ -126,6 +127,9 @@ async def test_nothing_found_and_more_to_be_had_are_said(shared_server: Server, 
     shown = [(await invoke(shared_server.url, "recall", "seat")).stdout for _ in range(3)]
 
     assert shown[0] == "none\n"
+    fleet.answers["vectors.recall"] = lambda _: answer(cursor="next")
+    page = await invoke(shared_server.url, "recall", "window seat", "--cursor", "this")
+    assert page.stdout.endswith(" recall 'window seat' --cursor next\n")
     assert shown[1].endswith("there is more: --max-tokens\n")
     assert shown[2].endswith("there is more: the answer reached its size limit\n")
 
@@ -135,7 +139,7 @@ async def test_nothing_found_and_more_to_be_had_are_said(shared_server: Server, 
     [
         (("recall",), "query"),
         (("recall", "seat", "--limit", "101"), "--limit"),
-        (("recall", "seat", "--type", "vague"), "vague"),
+        (("recall", "seat", "--memory-type", "vague"), "vague"),
         (("recall", "seat", "--filter", "{"), "not JSON"),
         (("recall", "seat", "--wait-ms", "-1"), "--wait-ms"),
     ],
@@ -199,7 +203,7 @@ async def test_statuses_are_a_table(shared_server: Server, fleet: Fleet, monkeyp
 
     assert fleet.asked[0].body == {"state": "stale", "namespace": "user:alice"}
     assert "the embedder is down" in result.stdout
-    assert "hivemem vectors status --cursor next" in result.stdout
+    assert "vectors status --state stale --namespace user:alice --cursor next" in result.stdout
 
 
 async def test_vectors_of_ones_own_are_stored_by_their_places(shared_server: Server, fleet: Fleet) -> None:

@@ -29,6 +29,13 @@ async def test_a_line_says_what_happened_where_and_by_whom(shared_server: Server
     assert "event.appended s2@7 worker (over 64 KiB)" in second
 
 
+async def test_an_address_that_no_change_has_is_an_error(shared_server: Server, fleet: Fleet) -> None:
+    result = await invoke(shared_server.url, "tail", "sessions")
+
+    assert result.exit_code == 1
+    assert "did you mean 'session'?" in result.stderr
+
+
 async def test_json_lines_carry_the_cursor_to_go_on_from(shared_server: Server, fleet: Fleet) -> None:
     for version in (1, 2, 3):
         await fleet.announce("acme", "s1", version)
@@ -70,7 +77,8 @@ async def test_it_goes_on_over_a_kill_and_ctrl_c_says_from_where(own_server: Pro
 
     assert (first["version"], second["version"]) == (1, 2)
     assert process.returncode == 130
-    assert stderr.decode() == f"resume with --since {second['cursor']}\n"
+    assert stderr.decode().startswith(f"go on with: hivemem --url {own_server.url} ")
+    assert stderr.decode().endswith(f" tail --json --since {second['cursor']}\n")
 
 
 async def test_ctrl_c_before_anything_came_is_no_error(own_server: ProcessServer, own_fleet: Fleet) -> None:

@@ -195,7 +195,7 @@ async def test_a_stream_made_anew_while_a_reader_takes_its_place_is_noticed(
         await anext(own_hive.changes("event", since=seen[-1].cursor))
 
 
-async def until(feed: hivemem.Feed, version: int) -> AsyncIterator[hivemem.Received]:
+async def until(feed: hivemem.Feed, version: int) -> AsyncIterator[hivemem.Change]:
     async for change in feed:
         yield change
         if change.version == version:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,14 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import hivemem
+from hivemem.cli.app import app
+from hivemem.cli.examples import EXAMPLES as IN_HELP
 
-from .commands import invoke, invoke_json
+from .commands import WIDE, invoke, invoke_json
 from .fleet import eventually
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLE_SECONDS = 60
+NEEDS_MORE = re.compile(r"\$|hive://|^(up|bench)\b|^dead (show|replay|discard) \d|^tail (?!.*--count)")
+"""Examples of help that need an id or a tenant of the reader's, or that do not end."""
+FILES = {
+    "event.json": '{"type": "note", "content": "from a file"}',
+    "appends.json": '[{"session_id": "trip-1", "event": {"type": "note"}}]',
+    "puts.json": '[{"namespace": "user:alice", "key": "name", "value": "Alice"}]',
+    "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
+    "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
+    "report.txt": "a report",
+}
 URL = re.compile(rb"nats://[\d.]+:\d+")
 
 
@@ -100,9 +114,9 @@ async def test_a_pipeline_of_commands_is_carried_out_in_order(url: str) -> None:
     assert contents == list(range(100))
 
 
-def _content(change: hivemem.Received) -> object:
-    assert isinstance(change.value, dict)
-    return change.value["content"]
+def _content(change: hivemem.Change) -> object:
+    assert isinstance(change.value, hivemem.Event)
+    return change.value.content
 
 
 async def test_a_command_that_fails_is_a_dead_letter_that_can_be_replayed(url: str) -> None:
@@ -161,3 +175,18 @@ async def test_the_benchmark_runs_both_ways(url: str) -> None:
     left = await invoke_json(url, "sessions", "list", "--app-name", "hivemem-bench")
 
     assert left["items"] == []
+
+
+def test_the_examples_of_help_work_when_pasted(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner(env={**WIDE, "HIVEMEM_URL": url, "HIVEMEM_TENANT": "reader"})
+
+    for example in (example for examples in IN_HELP.values() for example in examples):
+        words = shlex.split(example)
+        # With --help, a command checks the names of its options and does nothing else.
+        result = runner.invoke(app, [*words, "--help"] if NEEDS_MORE.search(example) else words)
+
+        asks = result.exit_code == 2 and "confirm it with --yes" in result.stderr
+        assert result.exit_code == 0 or asks, f"hivemem {example}\n{result.output}"

@@ -33,6 +33,25 @@ async def test_a_request_by_name_takes_a_mapping_or_a_body(hive: hivemem.Hive, f
     assert fleet.asked[0].body == fleet.asked[1].body
 
 
+async def test_values_are_converted_or_refused_before_they_are_sent(hive: hivemem.Hive, fleet: Fleet) -> None:
+    photo = {"session_id": "s1", "event": {"type": "photo", "content": {"raw": b"x"}}}
+    refused = r"event\.content\.raw: bytes are not JSON: save them as an artifact"
+    with pytest.raises(hivemem.InvalidRequest, match=refused):
+        await hive.request("sessions.append", photo)
+    with pytest.raises(hivemem.InvalidRequest, match=refused):
+        await hive.publish("sessions.append", photo)
+    async with hive.pipeline() as pipeline:
+        with pytest.raises(hivemem.InvalidRequest, match=refused):
+            await pipeline.publish("sessions.append", photo)
+    with pytest.raises(hivemem.InvalidRequest, match=r"state_delta\.seat: half of a surrogate pair"):
+        await hive.sessions.append(session_id="s1", event=NOTE, state_delta={"seat": "\ud800"})
+
+    await hive.sessions.append(session_id="s1", event=NOTE, state_delta={"seat": (12, "A")})
+
+    (asked,) = fleet.asked
+    assert asked.body["state_delta"] == {"seat": [12, "A"]}
+
+
 async def test_null_is_sent_where_it_was_given(hive: hivemem.Hive, fleet: Fleet) -> None:
     fleet.answers["state_set"] = lambda _: StateSet(session_id="s1", key="k", revision=1, duplicate=False)
 

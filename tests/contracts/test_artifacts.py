@@ -54,7 +54,7 @@ REPLIES = {
     "get": "artifact data_base64? offset chunk_subject chunk_bytes get_url? get_url_expires_at?",
     "list": "items cursor",
     "versions": "items cursor",
-    "delete": "session_id name version deleted_at",
+    "delete": "session_id name version deleted_at duplicate?",
     "manifest": "items cursor",
     "gc": "dry_run removed bytes kept done",
 }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hivemem_contracts.catalog import CHANGES
 from hivemem_contracts.changes import Change, change_headers, change_id, traceparent_of
 from hivemem_contracts.sessions import changes as sessions
-from hivemem_contracts.sessions.changes import ScopeChanged, SessionUpdated, StateChanged, StatusChanged
+from hivemem_contracts.sessions.changes import AppChanged, ScopeChanged, SessionUpdated, StateChanged, StatusChanged
 from hivemem_contracts.sessions.models import Event, Session
 from hivemem_contracts.subjects import Address
 
@@ -22,8 +22,9 @@ DECLARED = {
     "session.deleted": None,
     "state.changed": ScopeChanged,
     "event.appended": Event,
+    "app.changed": AppChanged,
 }
-ADDRESSES = {"session": ("session_id",), "event": ("session_id",), "state": ("scope", "scope_id")}
+ADDRESSES = {"session": ("session_id",), "event": ("session_id",), "state": ("scope", "scope_id"), "app": ("app_name",)}
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 few = st.sampled_from(["", "a", "ab", "a.b", "a:b", ":", "%", "1"])

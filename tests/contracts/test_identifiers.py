@@ -16,8 +16,10 @@ from hivemem_contracts.identifiers import (
     Namespace,
     Time,
     format_time,
+    join_id,
     microseconds_from_time,
     new_id,
+    split_id,
     time_from_microseconds,
 )
 
@@ -154,3 +156,23 @@ def test_ulids_sort_by_the_millisecond_they_were_made_in(milliseconds: list[int]
             patch.setattr("time.time_ns", lambda now=millisecond: now * 1_000_000)
             made.append(new_id())
     assert all(one < other for one, other in pairwise(made))
+
+
+@given(st.lists(st.text(st.sampled_from("ab/%25F é"), min_size=1, max_size=9), min_size=1, max_size=4))
+def test_a_joined_id_is_an_id_and_splits_into_its_parts(parts: list[str]) -> None:
+    assume(parts[0] == parts[0].lstrip() and parts[-1] == parts[-1].rstrip())
+    joined = join_id(*parts)
+    assert IDS.validate_python(joined) == joined
+    assert split_id(joined) == tuple(parts)
+
+
+@pytest.mark.parametrize("parts", [(), ("a", ""), ("a" * 200, "b" * 56), ("a\n", "b"), (" a", "b"), ("a", "b ")])
+def test_parts_that_make_no_id_are_refused(parts: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="parts: "):
+        join_id(*parts)
+
+
+@pytest.mark.parametrize("joined", ["", "a//b", "/a", "a%", "a%2f", "a%41"])
+def test_only_a_joined_id_is_split(joined: str) -> None:
+    with pytest.raises(ValueError, match="not made by join_id"):
+        split_id(joined)

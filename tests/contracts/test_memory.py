@@ -16,7 +16,7 @@ from hivemem_contracts.identifiers import NAMESPACE_ROOTS, Namespace, NamespaceP
 from hivemem_contracts.limits import BATCH_ITEMS, MEMORY_VALUE_BYTES, VALUE_BYTES
 from hivemem_contracts.memory import requests
 from hivemem_contracts.memory.changes import CHANGES, MemoryErased
-from hivemem_contracts.memory.models import LeaseHolder, Memory, MemoryVersion
+from hivemem_contracts.memory.models import ErasureReceipt, LeaseHolder, Memory, MemoryVersion
 from hivemem_contracts.memory.operations import MEMORY
 from hivemem_contracts.memory.replies import MemoryOutcome, MemoryWritten
 from hivemem_contracts.memory.requests import (
@@ -50,17 +50,19 @@ PREFIXES = TypeAdapter[str](NamespacePrefix)
 
 # A field with a `?` is optional.
 REQUESTS = {
-    "put": "namespace key value memory_type? metadata? importance? valid_from? valid_to? expires_at? source? "
+    "put": "namespace key value memory_type? metadata? importance? valid_from? valid_to? expires_at? source? index? "
     "expect_version? lease?",
     "patch": "namespace key patch expect_version? lease?",
     "put_batch": "puts",
     "get": "namespace key version? as_of? include_deleted?",
     "get_many": "keys",
     "delete": "namespace key expect_version? lease?",
+    "delete_batch": "deletes",
     "restore": "namespace key version? expect_version? lease?",
     "history": "namespace key diff? limit? cursor?",
-    "list": "prefix memory_type? created_by? updated_after? valid_at? include_deleted? sort? limit? cursor?",
+    "list": "prefix memory_type? created_by? updated_after? valid_at? where? include_deleted? sort? limit? cursor?",
     "count": "prefix memory_type? created_by? include_deleted?",
+    "namespaces": "prefix? suffix? depth? limit? cursor?",
     "snapshot": "namespace as_of? limit? cursor?",
     "diff": "namespace from to limit? cursor?",
     "fork": "namespace into as_of?",
@@ -80,6 +82,7 @@ ROUTES = {
     "patch": "namespace",
     "put_batch": None,
     "delete": "namespace",
+    "delete_batch": None,
     "restore": "namespace",
     "fork": "into",
     "erase": "namespace",
@@ -150,8 +153,11 @@ def test_the_kinds_of_change_are_those_of_the_contract() -> None:
     values = {kind.full_name: kind.value for kind in CHANGES}
     memory = {f"memory.{operation}": Memory for operation in ("put", "deleted", "restored")}
     leases = ("acquired", "renewed", "released", "expired", "awaited")
-    assert values == memory | {"memory.erased": MemoryErased} | {f"lease.{name}": LeaseHolder for name in leases}
-    assert all(kind.address == ("namespace", "key") and kind.keyed for kind in CHANGES)
+    erasures = {f"erasure.{operation}": ErasureReceipt for operation in ("removed", "done")}
+    lease = {f"lease.{name}": LeaseHolder for name in leases}
+    assert values == memory | {"memory.erased": MemoryErased} | erasures | lease
+    keyed = [kind for kind in CHANGES if kind.entity != "erasure"]
+    assert all(kind.address == ("namespace", "key") and kind.keyed for kind in keyed)
     assert all(kind.key_optional == (kind.entity == "lease") for kind in CHANGES)
 
 
@@ -229,6 +235,8 @@ def test_what_is_no_namespace_is_refused_by_its_field(namespace: str) -> None:
         (PutMemory, put(valid_from="2026-01-31T09:30:00"), "valid_from"),
         (PutMemory, put(metadata=[]), "metadata"),
         (PutMemory, put(source={"event_id": "e"}), "source.session_id"),
+        *((PutMemory, put(index=wrong), "index") for wrong in (True, 0, "a text", [], ["a"] * 101)),
+        *((PutMemory, put(index=["a", wrong]), "index.1") for wrong in ("", " ", 1, None, False)),
         (PutMemory, put(expect_version=-1), "expect_version"),
         (PutMemory, put(lease={"namespace": "user:a", "token": 0}), "lease.token"),
         (PutMemory, put(tenant="other"), "tenant"),

@@ -18,33 +18,37 @@ from hivemem_contracts.sessions.replies import AppendOutcome
 
 # A field with a `?` is optional.
 SESSION_REQUESTS = {
-    "create": "session_id? app_name user_id project_id? initial_state? metadata? machine?",
+    "create": "session_id? app_name user_id project_id? initial_state? state_nulls? metadata? machine?",
     "get": "session_id events? revision? at?",
-    "append": "session_id event state_delta? expect_revision?",
+    "append": "session_id event state_delta? state_nulls? expect_revision?",
     "append_batch": "appends",
     "events": "session_id after? before? since? until? type? author? limit? cursor? reverse?",
-    "state_get": "session_id key?",
-    "state_set": "session_id key value expect_revision?",
+    "state_get": "session_id? scope? scope_id? key?",
+    "state_set": "session_id key value keep_null? expect_revision?",
     "update": "session_id metadata? project_id? expect_revision?",
     "set_status": "session_id status",
     "terminate": "session_id",
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id revision? new_session_id?",
-    "list": "status? user_id? app_name? project_id? active? limit? cursor?",
+    "list": "status? user_id? app_name? project_id? active? sort? where? limit? cursor?",
+    "app_put": "app_name state_indexes",
+    "app_get": "app_name",
     "machine_put": "name definition expect_version?",
     "machine_get": "name version?",
 }
 SESSION_REPLIES = {
-    "get": "session events",
+    "get": "session events cut? cursor?",
     "append": "session_id event_id sequence revision duplicate",
     "append_batch": "results",
     "events": "items cursor",
-    "state_get": "state? value? revision",
+    "state_get": "state? value? exists? revision",
     "state_set": "session_id key revision duplicate",
-    "delete": "session_id revision deleted_at",
+    "delete": "session_id revision deleted_at duplicate?",
     "list": "items cursor",
-    "machine_put": "name version definition created_at created_by",
+    "app_put": "app_name state_indexes pending duplicate?",
+    "app_get": "app_name state_indexes pending",
+    "machine_put": "name version definition created_at created_by duplicate?",
     "machine_get": "name version definition created_at created_by",
 }
 SESSION = (
@@ -62,6 +66,7 @@ WRITES = {
     "archive": "session_id",
     "delete": "session_id",
     "fork": "session_id",
+    "app_put": "app_name",
     "machine_put": "name",
 }
 
@@ -129,7 +134,7 @@ def test_the_sessions_service_has_the_operations_of_its_contract() -> None:
 
 def test_the_sessions_service_answers_what_its_contract_says() -> None:
     replies = {operation.name: fields_of(operation.reply) for operation in SESSIONS}
-    assert replies == {name: SESSION_REPLIES.get(name, SESSION) for name in SESSION_REQUESTS}
+    assert replies == {name: SESSION_REPLIES.get(name, f"{SESSION} duplicate?") for name in SESSION_REQUESTS}
     assert fields_of(Session) == SESSION
 
 

@@ -22,7 +22,7 @@ from hivemem_contracts.vectors.requests import QueryVectors, Recall, StoreVector
 
 REQUESTS = {
     "recall": "query namespace_prefix? memory_type? kinds? user_id? app_name? project_id? session_ids? context? "
-    "filter? limit? weights? rerank? max_tokens? min_version? wait_ms? explain?",
+    "filter? limit? weights? rerank? max_tokens? min_version? wait_ms? cursor? explain?",
     "store": "id embedding metadata? collection?",
     "query": "embedding top_k? filter? collection?",
     "delete": "id collection?",
@@ -31,10 +31,10 @@ REQUESTS = {
     "sweep": "dry_run? cursor?",
 }
 REPLIES = {
-    "recall": "items degraded? cut?",
+    "recall": "items cursor? degraded? cut?",
     "store": "id collection version duplicate",
     "query": "items",
-    "delete": "id collection deleted",
+    "delete": "id collection deleted duplicate?",
     "status": "items cursor",
     "overview": "synced pending stale failed waiting model dimension embedder store",
     "sweep": "checked missing left_over cursor",

@@ -9,10 +9,20 @@ import pytest
 import hivemem
 
 from .fleet import Fleet
-from .markdown import ROOT, Block, blocks, docstring_blocks, name_of
+from .markdown import ROOT, Block, blocks, docstring_blocks, links, name_of
 from .playing import Player, commands
 
-PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+README: Final = ROOT / "README.md"
+PAGES: Final = list(
+    dict.fromkeys(
+        [
+            README,
+            *(ROOT / path for _, target in links(README) if (path := target.partition("#")[0]).endswith(".md")),
+            *sorted((ROOT / "docs").glob("*.md")),
+        ]
+    )
+)
+"""All pages, in the order in which the README leads to them: a reader has one fleet for all of them."""
 PUBLIC: Final[list[tuple[str, object]]] = [
     ("hivemem", hivemem),
     *((f"hivemem.{name}", getattr(hivemem, name)) for name in dir(hivemem)),

@@ -13,7 +13,7 @@ from .expressions import expression
 Json = Any
 Schema = Mapping[str, Any]
 
-DESTRUCTIVE: Final = frozenset(("delete", "terminate", "archive", "set_status", "erase", "abort"))
+DESTRUCTIVE: Final = frozenset(("delete", "delete_batch", "terminate", "archive", "set_status", "erase", "abort"))
 """These operations use names of their own, so that the others find their objects."""
 
 IDS: Final = tuple(f"s{number}" for number in range(24))
@@ -48,6 +48,8 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "app_name": ("crm",),
     "user_id": ("ann", "bob"),
     "project_id": ("p1",),
+    "scope_id": ("ann", "crm", "p1"),
+    "state_indexes": ("l", "s", "n", "x"),
     "operation": ("put", "deleted", "export"),
 }
 WORDS: Final = (

@@ -26,9 +26,9 @@ FREE: Final = ("value", "patch", "metadata", "content", "state_delta", "initial_
 
 GUARDED: Final = 300
 HUGE_BYTES: Final = (999_999, 1_000_000, 1_000_001, 4_000_000, 8_000_000)
-ASKING_OTHERS: Final = "vectors"
-"""The one service that may answer Unavailable, since its operations ask another worker that may be too slow. No server
-is away here, and fewer requests are under way than one tenant may have."""
+UNAVAILABLE_AT_TIMES: Final = ("vectors", "sessions.list")
+"""Services and operations that may answer Unavailable: vectors ask another worker that may be too slow, and a state
+index may be incomplete. No server is away here, and fewer requests are under way than one tenant may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Case:
             # A chunk is Unavailable while an earlier one is missing.
             return frozenset(error.code for error in ALL_ERRORS if error not in (Internal, Overloaded))
         errors = (*(WRITE_ERRORS if self.operation.writes else COMMON_ERRORS), *self.operation.errors)
-        passing = (Overloaded,) if self.operation.service == ASKING_OTHERS else (Overloaded, Unavailable)
+        at_times = self.operation.service in UNAVAILABLE_AT_TIMES or self.name in UNAVAILABLE_AT_TIMES
+        passing = (Overloaded,) if at_times else (Overloaded, Unavailable)
         return frozenset(error.code for error in errors if error not in (Internal, *passing))
 
     def __str__(self) -> str:

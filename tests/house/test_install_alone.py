@@ -1,18 +1,21 @@
-"""Each distribution installs into an empty environment with its declared dependencies and nothing else."""
+"""Each distribution installs into an empty environment with its declared dependencies and nothing else, and runs."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from hivemem_testing.spawning import LAUNCHER
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL_TIMEOUT_SECONDS = 300
@@ -52,6 +55,8 @@ class Alone:
     without: frozenset[str]
     # The modules that may be missing, because they belong to extras that are not installed.
     optional: frozenset[str] = frozenset()
+    # The module that runs and explains itself.
+    program: str = ""
 
     def __str__(self) -> str:
         return self.requirement
@@ -72,6 +77,7 @@ def worker_alone(project: Path) -> Alone:
         f"hivemem_{project.parent.name}",
         MONGO | COMMAND_LINE | others | drivers,
         frozenset(modules),
+        program=f"hivemem_{project.parent.name}",
     )
 
 
@@ -79,7 +85,7 @@ DISTRIBUTIONS = [
     Alone(
         "hivemem-contracts", "hivemem_contracts", MONGO | COMMAND_LINE | WORKERS | BUS | {"orjson", "hivemem-runtime"}
     ),
-    Alone("hivemem", "hivemem", MONGO | WORKERS | {"faststream", "hivemem-runtime"}),
+    Alone("hivemem", "hivemem", MONGO | WORKERS | {"faststream", "hivemem-runtime"}, program="hivemem"),
     Alone(
         "hivemem-runtime",
         "hivemem_runtime",
@@ -105,41 +111,43 @@ DISTRIBUTIONS = [
 
 @dataclass(frozen=True)
 class Shelf:
-    """The wheels of the workspace, and the file that constrains an installation to them and to the locked versions."""
+    """The wheels of `make wheels`, and the file that constrains an installation to them and to the locked versions."""
 
+    wheels: Path
     constraints: Path
 
-    def install(self, requirement: str, environment: Path) -> Path:
+    def install(self, environment: Path, *requirements: str) -> Path:
         python = environment / "bin" / "python"
         run(uv(), "venv", "--quiet", "--no-project", "--python", sys.executable, str(environment))
-        run(uv(), "pip", "install", "--quiet", "--python", str(python), "-c", str(self.constraints), requirement)
+        run(uv(), "pip", "install", "--quiet", "--python", str(python), "-c", str(self.constraints), *requirements)
         return python
 
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    folder = tmp_path_factory.mktemp("wheels")
-    build = (uv(), "build", "--quiet", "--all-packages", "--wheel", "--offline", "--no-build-isolation")
-    run(*build, "--python", sys.executable, "--out-dir", str(folder))
-    ours = [f"{wheel.name.partition('-')[0]} @ {wheel.as_uri()}" for wheel in folder.glob("*.whl")]
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    folder = tmp_path_factory.mktemp("shelf")
+    wheels = folder / "dist"
+    # The environment of the tests is as new as it has to be: making it again would change it while they run.
+    installed = f"{sys.prefix}/.installed"
+    run("make", "--old-file", installed, "wheels", f"VENV={sys.prefix}", f"DIST={wheels}")
+    ours = [f"{wheel.name.partition('-')[0]} @ {wheel.as_uri()}" for wheel in wheels.glob("*.whl")]
+    locked = (wheels / "constraints.txt").read_text(encoding="utf-8")
     constraints = folder / "constraints.txt"
-    constraints.write_text("\n".join([*ours, lock]), encoding="utf-8")
-    return Shelf(constraints)
+    constraints.write_text("\n".join([*ours, locked]), encoding="utf-8")
+    return Shelf(wheels, constraints)
 
 
 @pytest.mark.parametrize("alone", DISTRIBUTIONS, ids=str)
 def test_a_distribution_installs_alone_and_brings_no_more_than_it_needs(
     alone: Alone, shelf: Shelf, tmp_path: Path
 ) -> None:
-    python = shelf.install(alone.requirement, tmp_path / "environment")
+    python = shelf.install(tmp_path / "environment", alone.requirement)
 
-    listed = run(uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python))
-    installed = {distribution["name"] for distribution in json.loads(listed)}
-    assert installed & (alone.without | TOOLS) == set()
+    assert installed(python).keys() & (alone.without | TOOLS) == set()
 
     missing = json.loads(run(str(python), "-I", "-c", IMPORT_ALL, alone.package))
     assert {module: name for module, name in missing.items() if name.partition(".")[0] not in alone.optional} == {}
+    assert not alone.program or "--help" in run(str(python), "-I", "-m", alone.program, "--help")
 
 
 def test_every_distribution_of_the_workspace_is_tried_alone() -> None:
@@ -148,15 +156,50 @@ def test_every_distribution_of_the_workspace_is_tried_alone() -> None:
     assert {alone.package for alone in DISTRIBUTIONS} == packages
 
 
-def test_the_command_answers_where_only_the_client_is_installed(shelf: Shelf, tmp_path: Path) -> None:
-    python = shelf.install("hivemem", tmp_path / "environment")
-    assert "Usage" in run(str(python.with_name("hivemem")), "--help")
+def test_folders_install_together_without_their_workspace(shelf: Shelf, tmp_path: Path) -> None:
+    """pip ignores `tool.uv.sources`; so does uv with `--no-sources`."""
+    folders = [str(ROOT / "contracts"), str(ROOT / "shared/client")]
+    python = tmp_path / "environment" / "bin" / "python"
+    locked = str(shelf.wheels / "constraints.txt")
+    run(uv(), "venv", "--quiet", "--no-project", "--python", sys.executable, str(tmp_path / "environment"))
+    run(uv(), "pip", "install", "--quiet", "--no-sources", "--python", str(python), "-c", locked, *folders)
+    assert json.loads(run(str(python.with_name("hivemem")), "version", "--json"))["hivemem"] == version("hivemem")
 
 
-def test_the_server_of_the_fleet_is_a_command_of_the_client(shelf: Shelf, tmp_path: Path) -> None:
-    python = shelf.install("hivemem-embedded", tmp_path / "environment")
-    load = "from importlib.metadata import entry_points; print(entry_points(group='hivemem.commands')['up'].load())"
-    assert "up" in run(str(python), "-I", "-c", load)
+def test_the_fleet_is_an_extra_of_the_client_and_brings_what_up_installs(shelf: Shelf, tmp_path: Path) -> None:
+    python = shelf.install(tmp_path / "environment", "hivemem[up]")
+
+    found = installed(python)
+    ours = {name for name in found if name.startswith("hivemem")}
+    assert ours == {"hivemem", "hivemem-contracts", "hivemem-runtime", *WORKERS}
+    assert {name: found[name] for name in found.keys() - ours} == needed_here("requirements-up.lock")
+
+    hivemem = str(python.with_name("hivemem"))
+    up = [hivemem, "up", "--data", str(tmp_path / "data"), "--nats-port", "0", "--http-port", "0"]
+    launch = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *up]
+    with subprocess.Popen(launch, env=outside(), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.match(r"ready nats=(\S+) ", process.stdout.readline())
+            assert ready is not None, "it ended before it was ready"
+            put = run(hivemem, "--url", ready[1], "--json", "memory", "put", "user:alice", "mood", '"curious"')
+            assert json.loads(put)["version"] == 1
+        finally:
+            process.terminate()
+
+
+def installed(python: Path) -> dict[str, str]:
+    """Return the version of each distribution in an environment."""
+    listed = run(uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python))
+    return {distribution["name"]: distribution["version"] for distribution in json.loads(listed)}
+
+
+def needed_here(lock: str) -> dict[str, str]:
+    """Return the versions of a lock for this interpreter and platform."""
+    lines = re.findall(r"(?m)^([a-z0-9].*?) \\\\?$", (ROOT / lock).read_text(encoding="utf-8"))
+    found = [Requirement(line) for line in lines]
+    needed = [one for one in found if one.marker is None or one.marker.evaluate()]
+    return {one.name: str(one.specifier).removeprefix("==") for one in needed}
 
 
 def uv() -> str:
@@ -164,10 +207,15 @@ def uv() -> str:
     return shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])) or "uv"
 
 
+def outside() -> dict[str, str]:
+    """Return the environment of a program that is none of this test run."""
+    ours = ("COV", "HIVEMEM_", "MAKE", "PYTHON")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
 def run(*command: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTHON"))}
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
+        command, cwd=ROOT, env=outside(), capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
     )
     assert done.returncode == 0, f"{shown(command)}\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -26,6 +26,19 @@ def pins(lock: str) -> dict[str, set[str]]:
     return found
 
 
+def hashes(lock: str) -> dict[str, set[str]]:
+    """Return the hashes of each version, by its line without the hashes."""
+    found: dict[str, set[str]] = {}
+    version = ""
+    for line in (ROOT / lock).read_text(encoding="utf-8").splitlines():
+        if PIN.match(line):
+            version = line.removesuffix(" \\")
+            found[version] = set()
+        elif line.startswith("    --hash="):
+            found[version].add(line.removesuffix(" \\"))
+    return found
+
+
 def declared() -> list[Requirement]:
     lines = (ROOT / "requirements.in").read_text(encoding="utf-8").splitlines()
     found = [line for line in lines if line and not line.startswith("#")]
@@ -49,10 +62,18 @@ def test_a_lock_holds_a_fitting_version_of_all_that_is_declared(lock: str) -> No
         assert all(requirement.specifier.contains(version) for version in versions), f"{requirement}: make lock"
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-bench.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-up.lock", "requirements-bench.lock"])
 def test_every_line_of_a_lock_is_a_version_or_its_hash(lock: str) -> None:
     for line in (ROOT / lock).read_text(encoding="utf-8").splitlines():
         assert PIN.match(line) or line.startswith(("    --hash=sha256:", "    #", "#")) or not line, line
+
+
+def test_up_installs_the_versions_that_the_tests_ran_on() -> None:
+    tested = hashes("requirements.lock")
+    # Some carry a marker in one lock and not in the other, as something else needs them everywhere.
+    tested_versions = {version.partition(" ;")[0]: found for version, found in tested.items()}
+    for version, found in hashes("requirements-up.lock").items():
+        assert tested_versions[version.partition(" ;")[0]] == found, f"{version}: make lock"
 
 
 def test_the_benchmarks_run_on_the_versions_that_the_tests_ran_on() -> None:

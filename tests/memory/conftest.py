@@ -27,6 +27,7 @@ STORE_SENSITIVE: Final = frozenset(
         "test_lease_queues",
         "test_list",
         "test_many_writers",
+        "test_namespaces",
         "test_put_batch",
         "test_random_history",
         "test_random_writes",

@@ -10,7 +10,17 @@ from .hive import Body
 Place = tuple[str, str]
 """Namespace and key."""
 
-CONTENT = ("memory_type", "metadata", "importance", "valid_from", "valid_to", "expires_at", "source", "copied_from")
+CONTENT = (
+    "memory_type",
+    "metadata",
+    "importance",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "source",
+    "index",
+    "copied_from",
+)
 BLANK: Body = dict.fromkeys(CONTENT) | {"memory_type": "semantic", "metadata": {}}
 
 
@@ -185,7 +195,17 @@ def timely(version: Body, now: str) -> Body:
 
 def said(version: Body) -> Body:
     """Return the content of a version, without its author, its time and its origin as a copy."""
-    names = ("value", "memory_type", "metadata", "importance", "valid_from", "valid_to", "expires_at", "source")
+    names = (
+        "value",
+        "memory_type",
+        "metadata",
+        "importance",
+        "valid_from",
+        "valid_to",
+        "expires_at",
+        "source",
+        "index",
+    )
     return {name: version[name] for name in names}
 
 

@@ -313,6 +313,7 @@ class RandomHistory:
             "importance": (None, 0.0, 0.5, 1.0),
             "valid_from": times,
             "valid_to": times,
+            "index": (None, False, ["a text"], ["two", "texts"]),
             "source": (None, {"session_id": "s", "event_id": None}, {"session_id": "s", "event_id": "e"}),
             "expires_at": (None, "2999-01-01T00:00:00.000000Z"),
         }

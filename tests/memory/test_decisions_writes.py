@@ -28,8 +28,19 @@ EVERYTHING: dict[str, Any] = {
     "valid_to": LATER,
     "expires_at": LATER,
     "source": Source(session_id="s", event_id="e"),
+    "index": ["a text"],
 }
-KEPT = ("memory_type", "metadata", "importance", "valid_from", "valid_to", "expires_at", "source", "created_by")
+KEPT = (
+    "memory_type",
+    "metadata",
+    "importance",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "source",
+    "index",
+    "created_by",
+)
 
 
 def kept(heads: DictHeads) -> dict[str, Any]:
@@ -59,7 +70,7 @@ def test_what_a_put_leaves_out_stays_as_it_was() -> None:
     assert (memory.updated_by, memory.updated_at) == ("bob", 2)
 
 
-@pytest.mark.parametrize("name", ["importance", "valid_from", "valid_to", "expires_at", "source"])
+@pytest.mark.parametrize("name", ["importance", "valid_from", "valid_to", "expires_at", "source", "index"])
 def test_an_explicit_null_takes_one_field_away(name: str) -> None:
     heads = DictHeads()
     heads.put("k", 1, **EVERYTHING)

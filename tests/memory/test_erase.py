@@ -153,6 +153,54 @@ async def test_workers_confirm_what_they_removed(bot: Agent) -> None:
     assert (await bot.refusal("erase_confirm", receipt="none", worker="vectors", removed=0)).code == 40401
 
 
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The services that follow erasures."""
+    followers = {"vectors"}
+
+    async def following(eraser: Eraser) -> set[str]:
+        return followers
+
+    monkeypatch.setattr(Eraser, "_followers", following)
+    monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.1)
+    return followers
+
+
+async def test_an_erasure_is_done_when_every_service_with_copies_has_confirmed(bot: Agent, followed: set[str]) -> None:
+    await bot.put("a", 1)
+    receipt = await bot.ask("erase", namespace=NAMESPACE, key="a")
+    assert (receipt["status"], receipt["finished_at"], receipt["awaited"]) == ("running", None, ["vectors"])
+    assert [each["worker"] for each in receipt["confirmed"]] == ["memory"]
+    confirming = {"receipt": receipt["receipt"], "removed": 1}
+    other = await bot.ask("erase_confirm", confirming, worker="other")
+    assert (other["status"], other["awaited"]) == ("running", ["vectors"])
+    found = await bot.ask("erase_confirm", confirming, worker="vectors")
+    assert (found["status"], found["awaited"], found["finished_at"] is None) == ("done", [], False)
+    later = await bot.ask("erase_confirm", {**confirming, "removed": 2}, worker="vectors")
+    assert (later["status"], later["finished_at"]) == ("done", found["finished_at"])
+    told = [(each.what, each.body["version"]) for each in await bot.feed() if each.body["entity"] == "erasure"]
+    assert told == [("erasure.removed", 1), ("erasure.done", 2)]
+
+
+async def test_a_service_that_left_the_fleet_is_not_waited_for(bot: Agent, followed: set[str]) -> None:
+    receipt = (await bot.ask("erase", namespace=NAMESPACE))["receipt"]
+    assert (await bot.ask("erasure", receipt=receipt))["awaited"] == ["vectors"]
+    followed.clear()
+    assert (await done(bot, receipt))["awaited"] == []
+
+
+async def test_what_comes_behind_a_durable_erasure_waits_only_for_the_removal(bot: Agent, followed: set[str]) -> None:
+    await bot.put("a", 1)
+    await bot.command("erase", NAMESPACE, {"namespace": NAMESPACE}, id=bot.id("e1"))
+    await bot.command("put", NAMESPACE, {"namespace": NAMESPACE, "key": "a", "value": 2}, id=bot.id("m1"))
+
+    async def there() -> bool:
+        return [each["version"] for each in await bot.pages("list", prefix=NAMESPACE)] == [3]
+
+    await eventually(there, "what came behind it is there")
+    assert await bot.dead() == []
+
+
 async def test_so_many_workers_confirm_and_no_more(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "CONFIRMATIONS", 2)
     receipt = (await bot.ask("erase", namespace=NAMESPACE))["receipt"]
@@ -243,11 +291,11 @@ async def test_a_put_that_waited_in_the_stream_does_not_bring_it_back(
     held, release = asyncio.Event(), asyncio.Event()
     wait = Eraser._wait  # pyright: ignore[reportPrivateUsage]  # a command is held up right there
 
-    async def hold(eraser: Eraser, tenant: str, receipt: str) -> Any:
+    async def hold(eraser: Eraser, tenant: str, receipt: str, wanted: str) -> Any:
         if receipt == receipt_id(bot.tenant, "bot", bot.id("slow")):
             held.set()
             await release.wait()
-        return await wait(eraser, tenant, receipt)
+        return await wait(eraser, tenant, receipt, wanted)
 
     monkeypatch.setattr(Eraser, "_wait", hold)
     for key in "ab":

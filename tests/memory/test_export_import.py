@@ -23,6 +23,7 @@ FULL: Body = {
     "valid_to": "2999-01-01T00:00:00.000000Z",
     "expires_at": "2999-01-01T00:00:00.000000Z",
     "source": {"session_id": "s", "event_id": None},
+    "index": ["a text", "another"],
 }
 PAST: Body = {
     "namespace": "user:far",

@@ -22,6 +22,7 @@ FULL: Body = {
     "valid_to": "2999-01-01T02:00:00+02:00",
     "expires_at": "2999-01-01T00:00:00.000001Z",
     "source": {"session_id": "s", "event_id": "e"},
+    "index": ["a text"],
 }
 
 

@@ -35,6 +35,11 @@ async def put_batch(bot: Agent) -> tuple[Body, Body]:
     return {"puts": [{**A, "value": 1}, {**B, "value": 1}]}, {"puts": [{**A, "value": 1}, {**B, "value": 2}]}
 
 
+async def delete_batch(bot: Agent) -> tuple[Body, Body]:
+    await two_memories(bot)
+    return {"deletes": [A]}, {"deletes": [B]}
+
+
 async def restore(bot: Agent) -> tuple[Body, Body]:
     await two_memories(bot)
     await bot.put("a", {"n": 2})
@@ -73,6 +78,7 @@ CASES = {
     "patch": patch,
     "put_batch": put_batch,
     "delete": two_memories,
+    "delete_batch": delete_batch,
     "restore": restore,
     "fork": fork,
     "lease": lease,

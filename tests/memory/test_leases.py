@@ -280,7 +280,7 @@ async def test_a_write_that_names_a_lease_needs_its_token(place: Place, operatio
 async def test_a_lease_cannot_be_published(place: Place) -> None:
     await place.agent.command("lease", ROME, {"namespace": ROME, "ttl_ms": 1_000}, id=place.agent.id("published"))
     letters = await place.agent.letters(1)
-    assert "no operation that can be published" in letters[0].headers["Nats-Service-Error"]
+    assert "no operation that can be published, only requested" in letters[0].headers["Nats-Service-Error"]
 
 
 async def test_a_lease_that_could_not_be_announced_is_refused(bot: Agent) -> None:

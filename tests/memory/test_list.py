@@ -99,6 +99,53 @@ async def test_every_combination_is_counted(bot: Agent) -> None:
             assert answer == {"count": sum(fits(memory, asked) for memory in made)}, asked
 
 
+async def test_by_fields_of_the_value(bot: Agent) -> None:
+    values: dict[str, Any] = {
+        "flat": {"n": 1, "a": "x", "none": None},
+        "float": {"n": 1.0, "a": "y"},
+        "true": {"n": True},
+        "text": {"n": "1"},
+        "nested": {"n": [1], "address": {"city": "Rome", "a.b": 1}},
+        "dotted": {"address.city": "Rome", "address": {"city": "Paris"}},
+        "list": [{"n": 1}],
+        "plain": 1,
+        "deleted": {"n": 1},
+    }
+    for key, value in values.items():
+        await bot.put(key, value)
+    await bot.delete("deleted")
+
+    async def by(**where: Any) -> list[str]:
+        found = [await bot.keys(where=where, sort=sort, include_deleted=True) for sort in ("key", "-updated_at")]
+        assert found[0] == sorted(found[1])
+        return found[0]
+
+    assert await by(n=1) == ["flat", "float"]
+    assert await by(n=True) == ["true"]
+    assert await by(n="1") == ["text"]
+    assert await by(n=1, a="x") == ["flat"]
+    assert await by(none=None) == ["flat"]
+    assert await by(missing=None) == []
+    assert await by(**{"address.city": "Rome"}) == ["dotted", "nested"]
+    assert await by(**{"address.city": "Paris"}) == []
+    assert await by(**{"address.a.b": 1}) == []
+    assert await by(address="Rome") == []
+
+
+async def test_a_page_by_fields_of_the_value_is_bounded(bot: Agent) -> None:
+    count = EXAMINED + 10
+    for start in range(0, count, 670):
+        keys = [f"k{number:05}" for number in range(start, start + 670)]
+        await bot.ask("put_batch", puts=[{"namespace": NAMESPACE, "key": key, "value": {"k": key}} for key in keys])
+    asked: Body = {"prefix": NAMESPACE, "where": {"k": f"k{count - 1:05}"}}
+    page = await bot.ask("list", asked)
+    assert page["items"] == []
+    refused = await bot.refusal("list", prefix=NAMESPACE, where={"k": "other"}, cursor=page["cursor"])
+    assert (refused.code, refused.context["field"]) == (40001, "cursor")
+    rest = await bot.ask("list", asked, cursor=page["cursor"])
+    assert [memory["value"] for memory in rest["items"]] == [asked["where"]]
+
+
 async def test_a_page_is_whole_and_ends_with_a_cursor_only_where_more_follows(bot: Agent) -> None:
     for key in ("a", "b", "c"):
         await bot.put(key, key)
@@ -210,6 +257,10 @@ async def test_a_cursor_belongs_to_its_list(bot: Agent) -> None:
         ({"memory_type": "vague"}, "memory_type"),
         ({"updated_after": "yesterday"}, "updated_after"),
         ({"tag": "x"}, "tag"),
+        ({"where": {}}, "where"),
+        ({"where": {"n": [1]}}, "where.n"),
+        ({"where": {"": 1}}, "where."),
+        ({"where": {str(n): n for n in range(17)}}, "where"),
     ],
 )
 async def test_what_is_no_filter_is_refused_by_name(bot: Agent, fields: Body, field: str) -> None:

@@ -22,6 +22,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "importance": (0.0, 0.5, None),
     "valid_from": ("2026-01-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z", None),
     "valid_to": ("2026-02-01T00:00:00.000000Z", "2026-04-01T00:00:00.000000Z", None),
+    "index": (False, ["a"], None),
     "source": ({"session_id": "s", "event_id": None}, None),
 }
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 Body = dict[str, Any]
-KEPT = ("memory_type", "metadata", "importance", "valid_from", "valid_to", "source")
+KEPT = ("memory_type", "metadata", "importance", "valid_from", "valid_to", "source", "index")
 DEFAULTS: Body = {"memory_type": "semantic", "metadata": {}, **dict.fromkeys(KEPT[2:])}
 REMOVABLE = KEPT[2:]
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,25 @@ def test_main_answers_a_wrong_setting_with_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIVEMEM_STORE", "paper")
-    assert main(WORKER) == 2
+    assert main(WORKER, []) == 2
     assert "HIVEMEM_STORE='paper'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argument", "code", "said"),
+    [
+        ("--help", 0, "HIVEMEM_ARCHIVE_AFTER_EVENTS=1000\n"),
+        ("--version", 0, f"hivemem-sessions {version('hivemem-sessions')}\n"),
+        ("--store=mongo", 2, "unrecognized arguments: --store=mongo"),
+    ],
+)
+def test_the_command_line_explains_itself(
+    capsys: pytest.CaptureFixture[str], argument: str, code: int, said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(WORKER, [argument])
+    assert ended.value.code == code
+    assert said in "".join(capsys.readouterr())
 
 
 async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

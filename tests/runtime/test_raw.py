@@ -28,7 +28,7 @@ async def client(nats_server: Server) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def answering(client: Client, subject: str, answer: Answering, under_way: int = 8) -> AsyncGenerator[RawSubject]:
-    raw = RawSubject(subject, answer, GET, Policy(), queue="raw", under_way=under_way)
+    raw = RawSubject(subject, answer, GET, Policy(), name="bytes", queue="raw", under_way=under_way)
     await raw.start(client)
     await client.flush()
     yield raw
@@ -89,6 +89,9 @@ async def test_too_many_at_once_are_refused(client: Client) -> None:
         assert error_of(await client.request(subject, b"")) == "Overloaded"
         go_on.set()
         assert [(await each).data for each in waiting] == [b"", b""]
+        stats = raw.endpoint.stats({})
+        assert (stats["num_requests"], stats["num_errors"], stats["last_error"]) == (3, 1, "42901:Overloaded")
+        assert stats["processing_time"] > 0
 
 
 async def test_what_was_taken_is_answered_before_it_stops(client: Client) -> None:
@@ -100,7 +103,7 @@ async def test_what_was_taken_is_answered_before_it_stops(client: Client) -> Non
         await go_on.wait()
         return RawAnswer(data=b"done")
 
-    raw = RawSubject(subject, wait, GET, Policy(), under_way=2)
+    raw = RawSubject(subject, wait, GET, Policy(), name="bytes", under_way=2)
     await raw.start(client)
     asked = asyncio.create_task(client.request(subject, b"", timeout=10))
     await taken.wait()

@@ -44,6 +44,17 @@ async def test_past_the_limit_the_answer_is_overloaded_at_once(
     served.gate.set()
     answers = [orjson.loads(message.data)["text"] for message in await asyncio.gather(*held)]
     assert answers == ["held"] * HELD
+    (told,) = [
+        each
+        for each in orjson.loads((await caller.request("$SRV.STATS.things")).data)["endpoints"]
+        if each["num_errors"]
+    ]
+    assert (told["name"], told["num_requests"], told["num_errors"], told["last_error"]) == (
+        "echo",
+        1,
+        1,
+        "42901:Overloaded",
+    )
     assert code_of(await ask(caller, "echo")) is None
 
 

@@ -29,6 +29,7 @@ STORE_SENSITIVE: Final = frozenset(
         "test_listing",
         "test_past",
         "test_random_history",
+        "test_state_indexes",
     }
 )
 """The modules whose tests run on every store."""

@@ -27,8 +27,9 @@ class Agent(agent.Agent):
                 await asyncio.sleep(refused.context["retry_after_ms"] / 1_000)
 
     async def append(self, session_id: str, type: str = "note", /, *, id: str | None = None, **fields: Any) -> Body:
-        """Append an event. `fields` are fields of the event, except `state_delta` and `expect_revision`."""
-        own = {name: fields.pop(name) for name in ("state_delta", "expect_revision") if name in fields}
+        """Append an event. `fields` are fields of the event, except those beside it in an append."""
+        beside = ("state_delta", "state_nulls", "expect_revision")
+        own = {name: fields.pop(name) for name in beside if name in fields}
         return await self.ask("append", id=id, session_id=session_id, event={"type": type, **fields}, **own)
 
     async def session(self, session_id: str, **fields: Any) -> Body:

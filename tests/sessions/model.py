@@ -1,6 +1,7 @@
 """A simple in-memory model of the sessions service, with the answer to every read."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,17 +74,19 @@ class Model:
             raise No(40401)
         return self.sessions[session_id]
 
-    def create(self, session_id: str, app: str, user: str, project: str | None, initial: Body) -> Body:
+    def create(
+        self, session_id: str, app: str, user: str, project: str | None, initial: Body, nulls: list[str]
+    ) -> Body:
         if session_id in self.sessions:
             raise No(40901)
         session = ModelSession(app, user, project)
-        self._check_project(session, initial)
+        self._check_project(session, [*initial, *nulls])
         session.revision = self.fences.get(session_id, 0)
         self.sessions[session_id] = session
-        self._merge(session, initial)
+        self._merge(session, initial, nulls)
         return self._committed(session_id, "created")
 
-    def append(self, session_id: str, event: Body, delta: Body, expected: int | None) -> Body:
+    def append(self, session_id: str, event: Body, delta: Body, nulls: list[str], expected: int | None) -> Body:
         session = self.find(session_id)
         if event["event_id"] in session.event_ids:
             return {**session.event_ids[event["event_id"]], "duplicate": True}
@@ -91,10 +94,11 @@ class Model:
             raise No(40902)
         if session.status not in OPEN:
             raise No(40903)
-        self._check_project(session, delta)
-        session.events.append({**event, "sequence": len(session.events) + 1, "state_delta": delta})
+        self._check_project(session, [*delta, *nulls])
+        change = {"state_delta": delta, "state_nulls": nulls or None}
+        session.events.append({**event, "sequence": len(session.events) + 1, **change})
         self._tell(f"event.{session_id}", "appended", len(session.events))
-        self._merge(session, delta)
+        self._merge(session, delta, nulls)
         if session.status == "created":
             session.status = "active"
             self._committed(session_id, "status_changed")
@@ -114,7 +118,7 @@ class Model:
         session = self.find(session_id)
         if session.status not in OPEN:
             raise No(40903)
-        self._check_project(session, {key: value})
+        self._check_project(session, [key])
         if key.startswith(SHARED):
             scope = self._scope(session, key)
             if expected is not None and expected != self.scope_revisions.get(scope, 0):
@@ -158,23 +162,23 @@ class Model:
         self._tell(f"session.{session_id}", "deleted", session.revision + 1)
         return session.revision + 1
 
-    def _check_project(self, session: ModelSession, delta: Body) -> None:
-        if session.project is None and any(key.startswith("project:") for key in delta):
+    def _check_project(self, session: ModelSession, keys: list[str]) -> None:
+        if session.project is None and any(key.startswith("project:") for key in keys):
             raise No(40001)
 
     def _scope(self, session: ModelSession, key: str) -> str:
         return next(scope for scope in session.scopes if scope.split(":")[0] == key.split(":")[0])
 
-    def _merge(self, session: ModelSession, delta: Body) -> None:
+    def _merge(self, session: ModelSession, delta: Body, nulls: Sequence[str] = ()) -> None:
         touched: list[str] = []
-        for key, value in delta.items():
+        for key, value in (*delta.items(), *((key, None) for key in nulls)):
             state = session.state
             if key.startswith(SHARED):
                 scope = self._scope(session, key)
                 touched.append(scope)
                 state = self.scopes.setdefault(scope, {})
             state.pop(key, None)
-            if value is not None:
+            if value is not None or key in nulls:
                 state[key] = value
         for scope in dict.fromkeys(touched):
             self.scope_revisions[scope] = self.scope_revisions.get(scope, 0) + 1

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from .hive import Agent, Body, Refused
@@ -63,9 +64,12 @@ class RandomHistory:
                 if not refused.error["retryable"]:
                     return refused
 
-    def delta(self) -> Body:
+    def change(self) -> tuple[Body, list[str]]:
+        """Return a delta, and the keys that are set to null."""
         keys = self.random.sample(KEYS, self.random.randint(0, 3))
-        return {key: self.random.choice((None, self.number, {"deep": [self.number]}, "text")) for key in keys}
+        nulls = [key for key in keys if self.random.random() < 0.2]
+        values = (None, self.number, {"deep": [self.number]}, "text")
+        return {key: self.random.choice(values) for key in keys if key not in nulls}, nulls
 
     def one(self) -> str:
         return self.random.choice(SESSIONS)
@@ -77,7 +81,8 @@ class RandomHistory:
         self.moments.setdefault(session_id, {})[answer["revision"]] = answer["updated_at"]
 
     async def create(self) -> None:
-        session_id, initial = self.one(), self.delta()
+        session_id = self.one()
+        initial, nulls = self.change()
         app, user = self.random.choice(("a1", "a2")), self.random.choice(("u1", "u2"))
         project = self.random.choice(("p1", None))
         body = {
@@ -86,14 +91,17 @@ class RandomHistory:
             "user_id": user,
             "project_id": project,
             "initial_state": initial,
+            "state_nulls": nulls,
         }
-        both = await self.both(lambda: self.model.create(session_id, app, user, project, initial), "create", body)
+        made = partial(self.model.create, session_id, app, user, project, initial, nulls)
+        both = await self.both(made, "create", body)
         if both:
             self.moments.pop(session_id, None)
             await self.noted(session_id, *both)
 
     async def append(self) -> None:
-        session_id, delta = self.one(), self.delta()
+        session_id = self.one()
+        delta, nulls = self.change()
         session = self.model.sessions.get(session_id)
         again = session and session.event_ids and self.random.random() < 0.1
         event_id = self.random.choice(list(session.event_ids)) if session and again else f"e{self.number}"
@@ -104,8 +112,9 @@ class RandomHistory:
             "author": self.random.choice(("a1", "a2")),
             "content": self.number,
         }
-        body = {"session_id": session_id, "event": event, "state_delta": delta, "expect_revision": expected}
-        both = await self.both(lambda: self.model.append(session_id, event, delta, expected), "append", body)
+        state = {"state_delta": delta, "state_nulls": nulls}
+        body = {"session_id": session_id, "event": event, **state, "expect_revision": expected}
+        both = await self.both(lambda: self.model.append(session_id, event, delta, nulls, expected), "append", body)
         if both:
             wanted, answer = both
             assert {**answer, "duplicate": wanted["duplicate"]} == wanted

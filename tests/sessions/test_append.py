@@ -34,6 +34,7 @@ async def test_an_event_and_its_delta_are_one_step(bot: Agent) -> None:
         "author": "alice",
         "content": ["any", {"json": None}],
         "state_delta": delta,
+        "state_nulls": None,
         "metadata": {"m": 1},
         "parent_id": None,
         "occurred_at": None,

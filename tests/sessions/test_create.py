@@ -18,6 +18,7 @@ async def test_a_new_session_is_answered_whole(bot: Agent) -> None:
     assert moment.endswith("Z")
     assert len(moment) == len("2026-01-31T09:30:00.000001Z")
     assert datetime.fromisoformat(moment).utcoffset() is not None
+    assert made.pop("duplicate") is False
     assert made == {
         "session_id": "s1",
         "app_name": "app",
@@ -39,7 +40,7 @@ async def test_a_new_session_is_answered_whole(bot: Agent) -> None:
 async def test_an_id_that_is_left_out_is_a_ulid(bot: Agent) -> None:
     made = await bot.ask("create", app_name="app", user_id="user")
     assert len(made["session_id"]) == 26
-    assert await bot.session(made["session_id"]) == made
+    assert {**await bot.session(made["session_id"]), "duplicate": False} == made
 
 
 async def test_initial_state_is_split_by_prefix(bot: Agent) -> None:
@@ -63,7 +64,7 @@ async def test_the_same_request_again_hears_of_the_same_session(bot: Agent) -> N
     first = await bot.ask("create", id="m1", app_name="app", user_id="user")
     await bot.append(first["session_id"], state_delta={"later": 1})
     again = await bot.ask("create", id="m1", app_name="app", user_id="user")
-    assert again == first
+    assert again == {**first, "duplicate": True}
     assert [item["session_id"] for item in (await bot.ask("list"))["items"]] == [first["session_id"]]
 
 

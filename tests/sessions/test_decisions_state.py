@@ -1,6 +1,6 @@
 """The effect of any delta on every scope: merged, limited in size and rebuilt, without a store."""
 
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hivemem_contracts.errors import IllegalTransition, InvalidRequest, NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.limits import STATE_BYTES
 from hivemem_contracts.sessions.requests import SetState
-from hivemem_sessions.decisions import change_status, set_state
+from hivemem_runtime.ledger.port import Head
+from hivemem_sessions.decisions import change_status, fork_session, set_state
 from hivemem_sessions.decisions.state import own_state_bytes
-from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, State, evolve_session, merge
+from hivemem_sessions.entities import SCOPE, SESSION, SessionHead, State, StateChange, evolve_session, merge
 
 from .heads import DictHeads
 
@@ -30,38 +31,52 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 deltas = st.dictionaries(keys, json_values, max_size=6)
 
 
+def _change(delta: State, nulls: list[str]) -> StateChange:
+    return StateChange(delta, [key for key in nulls if key not in delta])
+
+
+changes = st.builds(_change, deltas, st.lists(keys, max_size=3, unique=True))
+
+
 def encoded_size(state: State) -> int:
     return len(orjson.dumps(state)) - 1 if state else 0
 
 
-def merged(state: State, delta: State) -> State:
-    """Merge a delta in the simplest way that keeps the promise."""
+def merged(state: State, change: StateChange) -> State:
+    """Merge a change in the simplest way that keeps the promise."""
     result = dict(state)
-    for key, value in delta.items():
+    for key, value in change.delta.items():
         if value is None:
             result.pop(key, None)
         else:
             result[key] = value
-    return result
+    return result | dict.fromkeys(change.nulls)
 
 
 def part(delta: State, prefix: str) -> State:
     return {key: value for key, value in delta.items() if key.startswith(prefix)}
 
 
-@given(st.lists(deltas, min_size=1, max_size=8))
-def test_state_is_the_sum_of_its_deltas_and_its_size_is_its_encoding(given_deltas: list[State]) -> None:
+def after(given_changes: list[StateChange]) -> DictHeads:
+    """Return the heads of a session that was created with the first change and got the others with its events."""
     heads = DictHeads()
-    heads.create(project_id="p", initial_state=given_deltas[0])
-    expected = merged({}, given_deltas[0])
-    for delta in given_deltas[1:]:
-        heads.append(state_delta=delta)
-        expected = merged(expected, delta)
+    heads.create(project_id="p", initial_state=given_changes[0].delta, state_nulls=given_changes[0].nulls)
+    for change in given_changes[1:]:
+        heads.append(state_delta=change.delta, state_nulls=change.nulls)
+    return heads
+
+
+@given(st.lists(changes, min_size=1, max_size=8))
+def test_state_is_the_sum_of_its_changes_and_its_size_is_its_encoding(given_changes: list[StateChange]) -> None:
+    heads = after(given_changes)
+    expected: State = {}
+    for change in given_changes:
+        expected = merged(expected, change)
     shared: State = {}
     for prefix, id in (("user:", "user:user"), ("app:", "app:app"), ("project:", "project:p")):
         wanted = part(expected, prefix)
         shared |= wanted
-        if any(part(delta, prefix) for delta in given_deltas):
+        if any(key.startswith(prefix) for change in given_changes for key in change.keys):
             assert heads.scope(id).state == wanted
             assert heads.scope(id).state_bytes == encoded_size(wanted)
         else:
@@ -71,12 +86,9 @@ def test_state_is_the_sum_of_its_deltas_and_its_size_is_its_encoding(given_delta
     assert session.state_bytes == encoded_size(session.state)
 
 
-@given(st.lists(deltas, min_size=1, max_size=6), st.booleans())
-def test_a_head_rebuilt_from_its_records_is_the_head(given_deltas: list[State], ended: bool) -> None:
-    heads = DictHeads()
-    heads.create(project_id="p", initial_state=given_deltas[0])
-    for delta in given_deltas[1:]:
-        heads.append(state_delta=delta)
+@given(st.lists(changes, min_size=1, max_size=6), st.booleans())
+def test_a_head_rebuilt_from_its_records_is_the_head(given_changes: list[StateChange], ended: bool) -> None:
+    heads = after(given_changes)
     if ended:
         heads.apply(change_status(heads, "s1", "terminated"))
     rebuilt: SessionHead | None = None
@@ -86,11 +98,17 @@ def test_a_head_rebuilt_from_its_records_is_the_head(given_deltas: list[State], 
     assert heads.session().state_bytes == encoded_size(heads.session().state)
 
 
-@given(deltas, deltas)
-def test_merging_deletes_with_null_and_never_keeps_it(state: State, delta: State) -> None:
-    before = merged({}, state)
-    assert merge(before, delta) == merged(before, delta)
-    assert None not in merge(before, delta).values()
+@given(changes, changes)
+def test_null_in_a_delta_deletes_and_among_the_nulls_is_a_value(first: StateChange, change: StateChange) -> None:
+    before = merged({}, first)
+    assert merge(before, change) == merged(before, change)
+
+
+@given(changes)
+def test_a_fork_counts_the_bytes_of_nulls(change: StateChange) -> None:
+    heads = after([change])
+    heads.apply(fork_session(heads, "s1", cast("Head[SessionHead]", heads(SESSION, "s1")), "s2"))
+    assert heads.session("s2").state_bytes == encoded_size(heads.session("s2").state)
 
 
 @given(st.dictionaries(keys.filter(lambda key: key.startswith(("user:", "app:"))), json_values, min_size=1, max_size=3))
@@ -150,12 +168,12 @@ def test_state_is_written_to_living_sessions_only() -> None:
 @pytest.mark.parametrize("over", [0, 1])
 def test_a_scope_holds_exactly_its_limit(over: int) -> None:
     empty = SessionHead("a", "u", None, "created", {}, 0, {}, 0, 0, 0)
-    delta = {"k": "x" * (STATE_BYTES - encoded_size({"k": ""}) + over)}
+    change = StateChange({"k": "x" * (STATE_BYTES - encoded_size({"k": ""}) + over)})
     if not over:
-        assert own_state_bytes(empty, delta, "state_delta") == STATE_BYTES
+        assert own_state_bytes(empty, change, "state_delta") == STATE_BYTES
         return
     with pytest.raises(TooLarge) as refused:
-        own_state_bytes(empty, delta, "state_delta")
+        own_state_bytes(empty, change, "state_delta")
     assert refused.value.context == {"field": "state_delta", "limit": STATE_BYTES, "actual": STATE_BYTES + 1}
 
 

@@ -64,7 +64,7 @@ async def test_nothing_of_a_deleted_session_is_left(bot: Agent) -> None:
 async def test_the_same_deletion_again_answers_the_first_receipt(bot: Agent) -> None:
     await bot.create("s1")
     first = await bot.ask("delete", id="m1", session_id="s1")
-    assert await bot.ask("delete", id="m1", session_id="s1") == first
+    assert await bot.ask("delete", id="m1", session_id="s1") == {**first, "duplicate": True}
     assert (await bot.refusal("delete", id="m2", session_id="s1")).code == 40401
     assert (await bot.told()).count(("session.deleted", 2)) == 1
 

@@ -110,12 +110,18 @@ async def test_a_large_page_is_cut_and_goes_on(bot: Agent) -> None:
     assert await bot.sequences("s1", reverse=True) == [6, 5, 4, 3, 2, 1]
     newest = await bot.ask("get", session_id="s1", events=6)
     assert [event["sequence"] for event in newest["events"]] == [4, 5, 6]
+    assert newest["cut"]
+    older = await bot.ask("events", session_id="s1", reverse=True, cursor=newest["cursor"])
+    assert [event["sequence"] for event in older["items"]] == [3, 2, 1]
 
 
 async def test_the_newest_events_come_oldest_first(bot: Agent) -> None:
     await filled(bot)
     found = await bot.ask("get", session_id="s1", events=3)
     assert [event["sequence"] for event in found["events"]] == [21, 22, 23]
+    assert (found["cut"], found["cursor"] is None) == (False, False)
+    everything = await bot.ask("get", session_id="s1", events=50)
+    assert (len(everything["events"]), everything["cut"], everything["cursor"]) == (23, False, None)
     assert (await bot.ask("get", session_id="s1"))["events"] == []
 
 

@@ -94,20 +94,22 @@ async def test_values_over_64_kib_are_left_out(bot: Agent) -> None:
 
 
 async def test_the_values_are_those_of_the_answers(bot: Agent) -> None:
-    made = await bot.create("s1", initial_state={"a": 1, "temp:t": 1})
+    await bot.create("s1", initial_state={"a": 1, "temp:t": 1})
+    made = await bot.session("s1")
     await bot.append("s1", event_id="e1", content=[1], metadata={"m": 1}, state_delta={"a": None})
     [event] = await bot.events("s1")
     await bot.ask("state_set", session_id="s1", key="a", value=2)
     await bot.ask("state_set", session_id="s1", key="user:a", value=3)
     await bot.ask("terminate", session_id="s1")
-    fork = await bot.ask("fork", session_id="s1", new_session_id="f")
+    await bot.ask("fork", session_id="s1", new_session_id="f")
+    fork = await bot.session("f")
     values = {(told.what, told.body["version"]): told.body["value"] for told in await bot.feed()}
     assert values == {
         ("session.created", 1): made,
         ("event.appended", 1): event,
         ("session.status_changed", 2): {"status": "active", "previous_status": "created", "state_delta": None},
-        ("session.state_changed", 3): {"state_delta": {"a": 2}},
-        ("state.changed", 1): {"state_delta": {"user:a": 3}, "session_id": "s1"},
+        ("session.state_changed", 3): {"state_delta": {"a": 2}, "state_nulls": None},
+        ("state.changed", 1): {"state_delta": {"user:a": 3}, "state_nulls": None, "session_id": "s1"},
         ("session.status_changed", 4): {
             "status": "terminated",
             "previous_status": "active",

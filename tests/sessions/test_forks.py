@@ -38,6 +38,7 @@ async def test_a_fork_is_answered_whole(bot: Agent) -> None:
         "event_count": 3,
         "machine": None,
         "forked_from": {"session_id": "origin", "revision": 4, "sequence": 3},
+        "duplicate": False,
     }
 
 
@@ -127,9 +128,9 @@ async def test_the_same_request_again_answers_the_first_fork(bot: Agent) -> None
     first = await bot.ask("fork", id="m1", session_id="origin")
     await bot.append(first["session_id"])
     await bot.append("origin")
-    assert await bot.ask("fork", id="m1", session_id="origin") == first
+    assert await bot.ask("fork", id="m1", session_id="origin") == {**first, "duplicate": True}
     await bot.ask("delete", session_id="origin")
-    assert await bot.ask("fork", id="m1", session_id="origin") == first
+    assert await bot.ask("fork", id="m1", session_id="origin") == {**first, "duplicate": True}
     assert (await bot.refusal("fork", session_id="origin")).code == 40401
 
 

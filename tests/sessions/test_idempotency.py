@@ -68,6 +68,10 @@ async def fork(bot: Agent) -> tuple[Body, Body]:
     return {"session_id": "s1", "new_session_id": "f1"}, {"session_id": "s1", "new_session_id": "f2"}
 
 
+async def app_put(bot: Agent) -> tuple[Body, Body]:
+    return {"app_name": "a", "state_indexes": ["x"]}, {"app_name": "a", "state_indexes": ["y"]}
+
+
 async def machine_put(bot: Agent) -> tuple[Body, Body]:
     return {"name": "a", "definition": MACHINE}, {"name": "b", "definition": MACHINE}
 
@@ -83,6 +87,7 @@ CASES = {
     "archive": ended,
     "delete": two_sessions,
     "fork": fork,
+    "app_put": app_put,
     "machine_put": machine_put,
 }
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 USERS = ("ann", "bob")
 APPS = ("desk", "web")
 PROJECTS = ("p", None)
+SORTS = (None, "-created_at", "-updated_at")
 STATUSES = ("created", "active", "paused", "terminated", "archived")
 WAYS = {"created": (), "active": ("active",), "paused": ("active", "paused"), "terminated": ("terminated",)}
 WAYS["archived"] = ("terminated", "archived")
@@ -46,22 +47,27 @@ async def listed(bot: Agent, **fields: object) -> list[str]:
 
 async def test_every_combination_of_filters(bot: Agent) -> None:
     made = await populated(bot)
+    for session in made[::7]:
+        moved = await bot.ask("update", session_id=session["session_id"], metadata={"moved": True})
+        session["updated_at"] = moved["updated_at"]
     choices = itertools.product(
-        (None, "ann", "nobody"), (None, "web"), (None, "p"), (None, "paused"), (None, True, False)
+        (None, "ann", "nobody"), (None, "web"), (None, "p"), (None, "paused"), (None, True, False), SORTS
     )
-    for user, app, project, status, active in choices:
+    for user, app, project, status, active, sort in choices:
         named = {"user_id": user, "app_name": app, "project_id": project, "status": status, "active": active}
-        fields = {name: value for name, value in named.items() if value is not None}
+        fields: Body = {name: value for name, value in named.items() if value is not None}
         expected = [
             session
-            for session in reversed(made)
+            for session in made
             if all(session[name] == value for name, value in fields.items() if name != "active")
             and (active is None or active == (session["status"] in ("created", "active", "paused")))
         ]
-        if set(fields) <= {"status", "active"} and status is not None:
-            expected.sort(key=lambda session: session["updated_at"], reverse=True)
+        by_update = (
+            set(fields) <= {"status", "active"} and status is not None if sort is None else sort == "-updated_at"
+        )
+        expected.sort(key=lambda session: session["updated_at" if by_update else "created_at"], reverse=True)
         wanted = [session["session_id"] for session in expected]
-        assert await listed(bot, **fields) == wanted, fields
+        fields |= {} if sort is None else {"sort": sort}
         assert await listed(bot, **fields, limit=3) == wanted, fields
 
 
@@ -72,6 +78,20 @@ async def test_by_status_the_last_updated_comes_first(bot: Agent) -> None:
     await bot.append("a")
     assert await listed(bot, status="active") == ["a", "c", "b"]
     assert await listed(bot) == ["c", "b", "a"]
+
+
+async def test_a_session_that_is_updated_between_pages_moves_ahead_of_the_cursor(bot: Agent) -> None:
+    for session_id in ("a", "b", "c", "d"):
+        await bot.create(session_id)
+    first = await bot.ask("list", app_name="app", sort="-updated_at", limit=2)
+    assert [item["session_id"] for item in first["items"]] == ["d", "c"]
+    await bot.append("d")
+    await bot.append("a")
+    rest = await bot.ask("list", app_name="app", sort="-updated_at", cursor=first["cursor"])
+    assert [item["session_id"] for item in rest["items"]] == ["b"]
+    assert (await listed(bot, app_name="app", sort="-updated_at"))[0] == "a"
+    refused = await bot.refusal("list", app_name="app", sort="-created_at", cursor=first["cursor"])
+    assert (refused.code, refused.context["field"]) == (40001, "cursor")
 
 
 async def test_listed_sessions_are_whole(bot: Agent) -> None:
@@ -165,4 +185,5 @@ async def test_the_queries_that_were_asked_for_have_an_index_each() -> None:
         (("user_id",), "created_at"),
         (("project_id",), "created_at"),
         (("app_name", "user_id"), "created_at"),
+        (("user_id",), "updated_at"),
     } <= declared

@@ -71,7 +71,7 @@ async def test_an_open_machine_lets_other_events_pass(bot: Agent) -> None:
 async def test_a_stored_machine_has_versions(bot: Agent) -> None:
     first = await bot.ask("machine_put", name="review", definition=REVIEW, expect_version=0)
     assert first.pop("created_at")
-    assert first == {"name": "review", "version": 1, "definition": FULL, "created_by": "bot"}
+    assert first == {"name": "review", "version": 1, "definition": FULL, "created_by": "bot", "duplicate": False}
     await bot.create("old", machine="review", initial_state={"words": 120})
     changed = {**REVIEW, "initial": "review"}
     assert (await bot.ask("machine_put", name="review", definition=changed, expect_version=1))["version"] == 2
@@ -88,7 +88,7 @@ async def test_a_stored_machine_has_versions(bot: Agent) -> None:
 
 async def test_the_same_put_again_is_one_version(bot: Agent) -> None:
     first = await bot.ask("machine_put", id="m1", name="m", definition=REVIEW)
-    assert await bot.ask("machine_put", id="m1", name="m", definition=REVIEW) == first
+    assert await bot.ask("machine_put", id="m1", name="m", definition=REVIEW) == {**first, "duplicate": True}
     assert (await bot.ask("machine_get", name="m"))["version"] == 1
 
 

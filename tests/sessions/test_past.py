@@ -13,7 +13,8 @@ async def test_a_session_is_read_as_of_a_revision(bot: Agent) -> None:
     for n in range(1, 4):
         await bot.append("s1", state_delta={"n": n, f"k{n}": n})
         heads.append(await bot.session("s1"))
-    heads.append(await bot.ask("terminate", session_id="s1"))
+    await bot.ask("terminate", session_id="s1")
+    heads.append(await bot.session("s1"))
     for head in heads:
         assert await bot.session("s1", revision=head["revision"]) == head
     refused = await bot.refusal("get", session_id="s1", revision=6)

@@ -54,6 +54,8 @@ async def test_an_unknown_field_is_refused_by_name(bot: Agent, operation: str) -
         "state_set": {"session_id": "s", "key": "k", "value": 1},
         "set_status": {"session_id": "s", "status": "active"},
         "list": {},
+        "app_put": {"app_name": "a", "state_indexes": []},
+        "app_get": {"app_name": "a"},
         "machine_put": {"name": "m", "definition": {"initial": "a", "states": ["a"], "transitions": []}},
         "machine_get": {"name": "m"},
     }

@@ -19,9 +19,11 @@ async def test_one_key_or_all_of_them(bot: Agent) -> None:
     assert await bot.ask("state_get", session_id="s1") == {
         "state": {"a": {"deep": 1}, "user:x": 2},
         "value": None,
+        "exists": None,
         "revision": 1,
     }
-    assert await bot.ask("state_get", session_id="s1", key="a") == {"state": None, "value": {"deep": 1}, "revision": 1}
+    one = {"state": None, "value": {"deep": 1}, "exists": True, "revision": 1}
+    assert await bot.ask("state_get", session_id="s1", key="a") == one
     assert (await bot.ask("state_get", session_id="s1", key="unknown"))["value"] is None
 
 
@@ -50,7 +52,8 @@ async def test_a_stale_revision_is_refused(bot: Agent) -> None:
 
 async def test_a_shared_scope_has_a_revision_of_its_own(bot: Agent) -> None:
     await bot.create("s1")
-    assert await bot.ask("state_get", session_id="s1", key="user:x") == {"state": None, "value": None, "revision": 0}
+    missing = {"state": None, "value": None, "exists": False, "revision": 0}
+    assert await bot.ask("state_get", session_id="s1", key="user:x") == missing
     assert (await set_key(bot, "user:x", 1, expect_revision=0))["revision"] == 1
     await bot.append("s1", state_delta={"user:y": 2})
     assert (await bot.ask("state_get", session_id="s1", key="user:x"))["revision"] == 2
@@ -85,6 +88,7 @@ async def test_project_state_needs_a_project(bot: Agent) -> None:
     assert (await bot.ask("state_get", session_id="s1", key="project:x")) == {
         "state": None,
         "value": None,
+        "exists": False,
         "revision": 0,
     }
     assert await bot.told() == [("session.created", 1)]
@@ -123,6 +127,41 @@ async def test_a_scope_over_its_limit_is_refused_and_shrinks_again(bot: Agent, p
     await set_key(bot, f"{prefix}c", "x" * 80)
     key = await bot.ask("state_get", session_id="s1", key=f"{prefix}c")
     assert key["value"] == "x" * 80
+
+
+async def test_a_shared_scope_is_read_without_a_session(bot: Agent) -> None:
+    fields = {"scope": "project", "scope_id": "p:1"}
+    assert await bot.ask("state_get", fields) == {"state": {}, "value": None, "exists": None, "revision": 0}
+    await bot.create("s1", project_id="p:1", initial_state={"own": 1, "project:x": 1, "app:y": 2})
+    await bot.append("s1", state_delta={"project:x": 3})
+    await bot.ask("delete", session_id="s1")
+    assert await bot.ask("state_get", fields) == {
+        "state": {"project:x": 3},
+        "value": None,
+        "exists": None,
+        "revision": 2,
+    }
+    one = {"state": None, "value": 3, "exists": True, "revision": 2}
+    assert await bot.ask("state_get", {**fields, "key": "project:x"}) == one
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "session_id"),
+        ({"key": "user:x"}, "session_id"),
+        ({"session_id": "s1", "scope": "user"}, "scope"),
+        ({"session_id": "s1", "scope_id": "ann"}, "scope_id"),
+        ({"scope": "user"}, "scope_id"),
+        ({"scope_id": "ann"}, "scope"),
+        ({"scope": "session", "scope_id": "s1"}, "scope"),
+        ({"scope": "user", "scope_id": "ann", "key": "x"}, "key"),
+        ({"scope": "user", "scope_id": "ann", "key": "app:x"}, "key"),
+    ],
+)
+async def test_state_is_that_of_a_session_or_of_a_scope(bot: Agent, fields: Body, field: str) -> None:
+    refused = await bot.refusal("state_get", fields)
+    assert (refused.code, refused.context["field"]) == (40001, field)
 
 
 async def test_state_of_no_session_is_not_found(bot: Agent) -> None:

@@ -34,7 +34,7 @@ async def test_what_the_table_does_not_have_is_refused_by_name(bot: Agent, statu
         if wanted in ALLOWED[status]:
             after = await bot.ask("set_status", session_id=session_id, status=wanted)
             assert (after["status"], after["revision"]) == (wanted, before["revision"] + 1)
-            assert after == await bot.session(session_id)
+            assert after == {**await bot.session(session_id), "duplicate": False}
         else:
             refused = await bot.refusal("set_status", session_id=session_id, status=wanted)
             assert (refused.code, refused.error["name"]) == (40903, "IllegalTransition")
@@ -84,9 +84,9 @@ async def test_the_same_request_again_answers_the_first_outcome(bot: Agent) -> N
     paused = await bot.ask("set_status", id="m1", session_id="s1", status="active")
     ended = await bot.ask("terminate", id="m2", session_id="s1")
     archived = await bot.ask("archive", id="m3", session_id="s1")
-    assert await bot.ask("set_status", id="m1", session_id="s1", status="active") == paused
-    assert await bot.ask("terminate", id="m2", session_id="s1") == ended
-    assert await bot.ask("archive", id="m3", session_id="s1") == archived
+    assert await bot.ask("set_status", id="m1", session_id="s1", status="active") == {**paused, "duplicate": True}
+    assert await bot.ask("terminate", id="m2", session_id="s1") == {**ended, "duplicate": True}
+    assert await bot.ask("archive", id="m3", session_id="s1") == {**archived, "duplicate": True}
     assert (await bot.session("s1"))["revision"] == 4
 
 

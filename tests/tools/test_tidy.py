@@ -86,13 +86,6 @@ def test_a_worker_is_declared_in_each_place(
     assert found(files) == lacking
 
 
-def test_all_distributions_carry_one_version(found: Found) -> None:
-    files = {f"{folder}/pyproject.toml": PROJECT for folder in ("contracts", "shared/one", "apps/two")}
-    assert found(files) == []
-    files["apps/two/pyproject.toml"] = PROJECT.replace("0.1.0", "0.2.0")
-    assert found(files) == ["apps/two/pyproject.toml:1"]
-
-
 @pytest.mark.parametrize("name", ["utils.py", "string_utils.py", "common/names.py", "base.py", "lease_manager.py"])
 def test_a_module_is_named_by_its_responsibility(found: Found, name: str) -> None:
     assert found({f"contracts/hivemem_contracts/{name}": ""}) == [f"contracts/hivemem_contracts/{name}:1"]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hivemem_vectors.pipeline.decisions.changes import SECTION_END
 from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunk, Chunker
 
 TOKENS = 24
@@ -96,6 +97,17 @@ def test_what_is_too_long_by_its_characters_alone_is_not_counted(text: str) -> N
 
     assert Chunker(count, tokens=TOKENS, overlap=4).chunks(text)
     assert max(counted) <= TOKENS * CHARACTERS_PER_TOKEN
+
+
+def test_no_chunk_has_parts_of_two_sections() -> None:
+    sections = ["one", "two " * 30, " ", "# three\n\nwords"]
+    text = SECTION_END.join(sections)
+    chunks = chunker().chunks(text)
+
+    assert is_covered(text, chunks)
+    assert all(text[start : start + len(piece)] == piece for start, piece in chunks)
+    assert not any(SECTION_END in piece for _, piece in chunks)
+    assert [chunk.text for chunk in chunks][:1] == ["one"]
 
 
 def test_neighbours_overlap_a_little() -> None:

@@ -4,11 +4,14 @@ from hypothesis import strategies as st
 
 from hivemem_vectors.pipeline.decisions.keywords import asked_words
 from hivemem_vectors.recall.decisions.ranking import (
+    HINT,
     USUAL_WEIGHT,
+    Piece,
     Scores,
     Weights,
     dense_score,
     keyword_score,
+    ranking,
     recency,
     score,
     worth_of_words,
@@ -80,3 +83,21 @@ def test_a_keyword_score_is_from_0_to_1_and_grows_with_bm25(low: float, high: fl
     scores = [keyword_score(bm25, worth, words) for bm25 in sorted((low, high))]
 
     assert 0 <= scores[0] <= scores[1] <= 1
+
+
+def piece(place: str, version: int, chunk: int, dense: float) -> Piece:
+    return Piece(place, version, chunk, 0, 100, dense, 0.0, 0, None)
+
+
+def test_a_second_piece_of_the_newest_version_is_a_hint() -> None:
+    old, best, second, other = (
+        piece("a", 1, 0, 0.9),
+        piece("a", 2, 0, 0.8),
+        piece("a", 2, 1, 0.4),
+        piece("b", 1, 0, 0.8),
+    )
+
+    first, last = ranking([old, second, best, other], Weights(), 0)
+
+    assert (first.piece.place, first.piece.chunk, last.piece) == ("a", 0, other)
+    assert first.scores.hints == pytest.approx(1 + HINT / 2)

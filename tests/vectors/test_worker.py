@@ -4,6 +4,7 @@ import functools
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -121,13 +122,14 @@ async def test_what_was_changed_deleted_or_erased_is_not_found_any_more(hive: hi
     assert (await recalled(hive, "where does she like to sit"))[0] == ("seat", 2)
     await hive.memory.delete(namespace=NAMESPACE, key="meal")
     assert {key for key, _ in await recalled(hive, "what must not be in her food")} == {"seat", "error"}
-    receipt = await hive.memory.erase(namespace=NAMESPACE)
+    receipts = [await hive.memory.erase(namespace=namespace) for namespace in (NAMESPACE, "user:nobody")]
 
     async def confirmed() -> bool:
-        found = await hive.memory.erasure(receipt=receipt.receipt)
-        return {each.worker for each in found.confirmed} == {"memory", "vectors"}
+        found = [await hive.memory.erasure(receipt=receipt.receipt) for receipt in receipts]
+        assert all(("vectors" in map(attrgetter("worker"), one.confirmed)) == (one.status == "done") for one in found)
+        return all(one.status == "done" for one in found)
 
-    await eventually(confirmed, "the index has confirmed the erasure")
+    await eventually(confirmed, "the index has confirmed both erasures, also that of nothing")
     assert await recalled(hive, "where does she like to sit") == []
 
 
@@ -136,8 +138,8 @@ async def test_the_feed_says_what_is_found(hive: hivemem.Hive) -> None:
         await hive.memory.put(namespace=NAMESPACE, key="seat", value=NOTES["seat"])
         change = await anext(feed)
     assert (change.entity, change.operation, change.key) == ("index", "synced", "seat")
-    assert isinstance(change.value, dict)
-    assert (change.value["indexed_version"], change.value["state"]) == (1, "synced")
+    assert isinstance(change.value, hivemem.IndexStatus)
+    assert (change.value.indexed_version, change.value.state) == (1, "synced")
 
 
 async def test_the_events_of_a_session_that_asks_for_it_are_found(hive: hivemem.Hive) -> None:

@@ -27,16 +27,13 @@ def up(
     http_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="The port for health pages; 0 for any free port.")
     ] = DEFAULT_HTTP_PORT,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_level: Annotated[Level, typer.Option(help="Which messages of the log are shown.")] = "warning",
 ) -> None:
     """Run the whole fleet in one process: its own nats-server, every worker, SQLite and files under one folder.
 
     Prints one line when it accepts requests. Ctrl-C stops it cleanly.
     """
-    levels: dict[str, Level] = {"debug": "debug", "info": "info", "warning": "warning", "error": "error"}
-    if log_level not in levels:
-        raise typer.BadParameter(f"{log_level!r} is none of {', '.join(levels)}", param_hint="--log-level")
-    logs.configure(levels[log_level], "console" if sys.stderr.isatty() else "json")
+    logs.configure(log_level, "console" if sys.stderr.isatty() else "json")
     os.umask(NOT_OTHERS)
     try:
         loop.run(_run(Fleet(data, nats_port, http_port)))

@@ -4,9 +4,12 @@ import numpy as np
 
 from benchmarks.vectors.lab import Lab
 from benchmarks.vectors.sizes import BATCH, FOUND
+from hivemem_contracts.vectors.requests import Recall
 from hivemem_vectors.pipeline.decisions.keywords import text_words
+from hivemem_vectors.pipeline.decisions.points import traits_of
+from hivemem_vectors.recall.decisions.filters import Question
 from hivemem_vectors.recall.decisions.mirror_scan import nearest, unit_rows
-from hivemem_vectors.recall.decisions.ranking import dense_score
+from hivemem_vectors.recall.decisions.ranking import dense_score, hints_of
 
 NEAR = 1_000
 
@@ -18,11 +21,17 @@ async def run(lab: Lab) -> None:
     questions = lab.corpus.questions[: lab.sizes.compared]
     of_questions = unit_rows(lab.corpus.of_questions[: lab.sizes.compared])
     words = [text_words(text).words for text in texts]
+    traits = [traits_of(text) for text in texts]
     wanted: list[set[str]] = []
-    for question in of_questions:
+    for text, question in zip(questions, of_questions, strict=True):
+        asked = Question.of("", Recall(query=text), 0)
         # Farther ones cannot be among the best, however many words they have.
         near = nearest(rows @ question, NEAR)
-        scores = {number: dense_score(float(rows[number] @ question), words[number]) for number in near}
+        scores = {
+            number: dense_score(float(rows[number] @ question), words[number])
+            * hints_of(asked, "user", traits[number], "", 0)
+            for number in near
+        }
         wanted.append({str(number) for number in sorted(scores, key=lambda number: -scores[number])[:FOUND]})
     for contender in lab.fillers:
         await contender.use("offline")

@@ -18,7 +18,7 @@ CRC32_HEADER: Final = "Hive-Chunk-Crc32"
 """The CRC-32 of the chunk's bytes, eight hexadecimal digits, in requests and answers."""
 
 NEXT_CHUNK_HEADER: Final = "Hive-Next-Chunk"
-"""The next missing chunk, in the answer to a chunk."""
+"""The next missing chunk, in the answer to a chunk: after the last one, the number of all chunks."""
 
 DURABLE_CHUNKS_HEADER: Final = "Hive-Durable-Chunks"
 """The number of chunks that survive a crash of the worker, in the answer to a chunk. A sender that cannot read its

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, StringConstraints
 
 from hivemem_contracts.identifiers import Time
+from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import ARTIFACT_DATA_CHARACTERS, ARTIFACT_METADATA_BYTES
 from hivemem_contracts.model import ReplyBody
 from hivemem_contracts.sizes import MaxBytes
@@ -14,7 +15,7 @@ _TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
 ContentType = Annotated[str, StringConstraints(max_length=255, pattern=rf"^{_TOKEN}/{_TOKEN}(?:; ?[!-~][ -~]*)?$")]
 """A media type, such as `text/plain; charset=utf-8`."""
 
-ArtifactMetadata = Annotated[dict[str, JsonValue], MaxBytes(ARTIFACT_METADATA_BYTES)]
+ArtifactMetadata = Annotated[dict[str, Json], FromPython(), MaxBytes(ARTIFACT_METADATA_BYTES)]
 Base64 = Annotated[str, MaxBytes(ARTIFACT_DATA_CHARACTERS + 2)]
 """Bytes in standard base64, with padding."""
 

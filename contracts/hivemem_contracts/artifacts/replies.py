@@ -36,6 +36,9 @@ class ArtifactDeleted(ReplyBody):
     name: str
     version: int = Field(description="The version of the deletion; a later file of this name continues above it.")
     deleted_at: Time
+    duplicate: bool = Field(
+        default=False, description="True if this request deleted the file before: the first result again."
+    )
 
 
 class Manifest(ReplyBody):

@@ -24,6 +24,7 @@ _PARAMETERS: Final = {
     "service": "The service of the command.",
     "operation": "The operation of the command.",
     "session_id": f"The session. {_TOKEN}",
+    "app_name": f"The app. {_TOKEN}",
     "scope": "The kind of shared scope.",
     "scope_id": f"The id of the user, app or project. {_TOKEN}",
     "namespace": f"The namespace, each of its segments one token, with a dot between them. {_TOKEN}",
@@ -31,6 +32,7 @@ _PARAMETERS: Final = {
     "namespace_and_key": "The namespace, each of its segments one token, with a dot between them; for a key in it "
     f"followed by `.{KEY_MARKER}.` and the key. {_TOKEN}",
     "name": f"The file's name. {_TOKEN}",
+    "receipt": f"The receipt of the erasure. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}

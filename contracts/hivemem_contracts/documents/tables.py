@@ -23,6 +23,7 @@ _LIMITS: Final = (
     ("the body of a request or a durable command", limits.MESSAGE_BYTES, "bytes"),
     ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
     ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),
+    ("the state indexes of one app", limits.STATE_INDEXES, "keys"),
     ("the definition of one state machine, as JSON", limits.MACHINE_BYTES, "bytes"),
     ("all guards of one event together", limits.EXPRESSION_STEPS, "steps"),
     ("texts and lists that these guards build", limits.EXPRESSION_BYTES, "bytes"),

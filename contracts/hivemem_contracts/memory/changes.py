@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field
 
 from hivemem_contracts.changes import ChangeKind
-from hivemem_contracts.memory.models import LeaseHolder, Memory
+from hivemem_contracts.memory.models import ErasureReceipt, LeaseHolder, Memory
 from hivemem_contracts.model import ReplyBody
 
 
@@ -16,6 +16,10 @@ class MemoryErased(ReplyBody):
         default=None, description="A worker that keeps a copy confirms its removal to this receipt."
     )
 
+
+ERASURES_FOLLOWED: Final = "erasures"
+"""The reaction of a service that keeps copies of memories and confirms their removal. While its consumer of the feed
+(`<service>-erasures`) exists, an erasure is not done without its confirmation."""
 
 _MEMORY: Final = ("namespace", "key")
 
@@ -29,6 +33,16 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
     ChangeKind("memory", "deleted", Memory, "A memory was deleted, or expired.", _MEMORY, keyed=True),
     ChangeKind("memory", "restored", Memory, "An older version of a memory was restored.", _MEMORY, keyed=True),
     ChangeKind("memory", "erased", MemoryErased, "A memory and all its versions were removed.", _MEMORY, keyed=True),
+    ChangeKind(
+        "erasure",
+        "removed",
+        ErasureReceipt,
+        "All memories of an erasure are removed; now others confirm.",
+        ("receipt",),
+    ),
+    ChangeKind(
+        "erasure", "done", ErasureReceipt, "An erasure is done: every worker with copies confirmed.", ("receipt",)
+    ),
     _of_lease("acquired", "A lease was granted."),
     _of_lease("renewed", "A lease was prolonged by its holder."),
     _of_lease("released", "A lease was released, and no request waits for it."),

@@ -2,17 +2,47 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Namespace, Time
-from hivemem_contracts.limits import MEMORY_VALUE_BYTES
+from hivemem_contracts.json_values import FromPython, Json
+from hivemem_contracts.limits import (
+    ID_CHARACTERS,
+    MEMORY_INDEX_TEXTS,
+    MEMORY_VALUE_BYTES,
+    MEMORY_WHERE_BYTES,
+    MEMORY_WHERE_FIELDS,
+    VALUE_BYTES,
+)
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 MemoryType = Literal["semantic", "episodic", "procedural"]
-MemoryValue = Annotated[JsonValue, MaxBytes(MEMORY_VALUE_BYTES)]
+MemoryValue = Annotated[Json, FromPython(), MaxBytes(MEMORY_VALUE_BYTES)]
 """Any JSON, of a limited size."""
+
+Where = Annotated[
+    dict[Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS)], str | int | float | bool | None],
+    Field(min_length=1, max_length=MEMORY_WHERE_FIELDS),
+    MaxBytes(MEMORY_WHERE_BYTES),
+]
+"""Fields of a memory's value with the values that they must have; `a.b` is the field `b` of the object in `a`."""
+
+
+def _require_false(value: bool) -> bool:
+    if value:
+        raise PydanticCustomError("index", "null indexes the memory by its own text, true means nothing")
+    return value
+
+
+IndexedText = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+IndexedAs = (
+    Annotated[list[IndexedText], Field(min_length=1, max_length=MEMORY_INDEX_TEXTS), MaxBytes(VALUE_BYTES)]
+    | Annotated[bool, AfterValidator(_require_false), WithJsonSchema({"type": "boolean", "const": False})]
+)
+"""The texts by which recall finds a memory; `false`: recall does not find it."""
 
 Importance = Annotated[float, Field(ge=0, le=1)]
 Token = Annotated[int, Field(ge=1, le=2**53)]
@@ -67,6 +97,10 @@ class Memory(ReplyBody):
     valid_to: Time | None = None
     expires_at: Time | None = Field(default=None, description="When it is deleted automatically.")
     source: Source | None = None
+    index: Literal[False] | list[str] | None = Field(
+        default=None,
+        description="The texts by which recall finds it; false: recall does not find it; null: by its own text.",
+    )
     copied_from: Copied | None = None
     digest: str = Field(description="SHA-256 of the version's whole content, in hexadecimal.")
     created_by: str
@@ -141,10 +175,15 @@ class ErasureReceipt(ReplyBody):
     receipt: str
     namespace: str
     key: str | None = None
-    status: Literal["running", "done"]
+    status: Literal["running", "done"] = Field(
+        description="`done` once the memories are removed and every worker with copies has confirmed."
+    )
     entries: int = Field(description="Number of memories removed so far.")
     versions: int = Field(description="Number of versions removed so far.")
     requested_by: str
     requested_at: Time
     finished_at: Time | None = None
     confirmed: list[Confirmation]
+    awaited: list[str] = Field(
+        default_factory=list, description="The workers that have not confirmed yet, once the memories are removed."
+    )

@@ -62,6 +62,14 @@ DELETE = Operation(
     route="namespace",
     errors=(NotFound, RevisionConflict, LeaseHeld),
 )
+DELETE_BATCH = Operation(
+    NAME,
+    "delete_batch",
+    requests.DeleteMemories,
+    replies.MemoriesWritten,
+    summary="Delete many memories, each with its own outcome.",
+    writes=True,
+)
 RESTORE = Operation(
     NAME,
     "restore",
@@ -93,6 +101,13 @@ COUNT = Operation(
     requests.CountMemories,
     replies.MemoryCount,
     summary="Count memories below a prefix.",
+)
+NAMESPACES = Operation(
+    NAME,
+    "namespaces",
+    requests.ListNamespaces,
+    replies.NamespacePage,
+    summary="List the namespaces that hold memories.",
 )
 SNAPSHOT = Operation(
     NAME,
@@ -216,10 +231,12 @@ MEMORY: Final = ServiceContract(
         GET,
         GET_MANY,
         DELETE,
+        DELETE_BATCH,
         RESTORE,
         HISTORY,
         LIST,
         COUNT,
+        NAMESPACES,
         SNAPSHOT,
         DIFF,
         FORK,

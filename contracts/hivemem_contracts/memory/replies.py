@@ -53,6 +53,11 @@ class MemoryCount(ReplyBody):
     count: int
 
 
+class NamespacePage(ReplyBody):
+    items: list[str] = Field(description="Each once, in the order of `list`.")
+    cursor: str | None
+
+
 class NamespaceSnapshot(ReplyBody):
     namespace: str
     as_of: Time

@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Version
-from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePrefix, Time
+from hivemem_contracts.identifiers import AgentName, Id, Namespace, NamespacePrefix, NamespaceSuffix, Time
 from hivemem_contracts.limits import (
     BATCH_ITEMS,
+    ID_CHARACTERS,
     LEASE_MAXIMUM_MS,
     LEASE_MINIMUM_MS,
     LEASE_WAIT_MAXIMUM_MS,
@@ -16,12 +17,14 @@ from hivemem_contracts.limits import (
 from hivemem_contracts.memory.models import (
     Copied,
     Importance,
+    IndexedAs,
     LeaseClaim,
     MemoryKey,
     MemoryType,
     MemoryValue,
     Source,
     Token,
+    Where,
 )
 from hivemem_contracts.model import RequestBody
 
@@ -41,6 +44,11 @@ class PutMemory(RequestBody):
     valid_to: Time | None = Field(default=None, description="The end of its validity; an explicit null removes it.")
     expires_at: Time | None = Field(default=None, description="When to delete it; an explicit null removes it.")
     source: Source | None = Field(default=None, description="Where it comes from; an explicit null removes it.")
+    index: IndexedAs | None = Field(
+        default=None,
+        description="The texts by which recall finds it; false: recall does not find it; an explicit null: by its own "
+        "text.",
+    )
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -78,6 +86,10 @@ class DeleteMemory(RequestBody):
     lease: LeaseClaim | None = None
 
 
+class DeleteMemories(RequestBody):
+    deletes: list[DeleteMemory] = Field(min_length=1, max_length=BATCH_ITEMS)
+
+
 class RestoreMemory(RequestBody):
     namespace: Namespace
     key: Id
@@ -102,6 +114,10 @@ class ListMemories(RequestBody):
     created_by: AgentName | None = None
     updated_after: Time | None = Field(default=None, description="Only memories written later than this.")
     valid_at: Time | None = Field(default=None, description="Only memories valid at this moment.")
+    where: Where | None = Field(
+        default=None,
+        description="Only memories whose values have these fields with these values; `a.b` is a field of an object.",
+    )
     include_deleted: bool = False
     sort: Literal["key", "-updated_at"] = Field(
         default="key", description="By namespace and key, or newest write first."
@@ -115,6 +131,16 @@ class CountMemories(RequestBody):
     memory_type: MemoryType | None = None
     created_by: AgentName | None = None
     include_deleted: bool = False
+
+
+class ListNamespaces(RequestBody):
+    prefix: NamespacePrefix | None = Field(default=None, description="All namespaces, if left out.")
+    suffix: NamespaceSuffix | None = Field(default=None, description="Only namespaces that end with these segments.")
+    depth: Annotated[int, Field(ge=1, le=ID_CHARACTERS)] | None = Field(
+        default=None, description="Cut longer namespaces to this many segments, each result once."
+    )
+    limit: Limit = LIST_DEFAULT
+    cursor: Cursor | None = None
 
 
 class SnapshotNamespace(RequestBody):
@@ -217,6 +243,7 @@ class ImportedMemory(RequestBody):
     valid_to: Time | None = None
     expires_at: Time | None = None
     source: Source | None = None
+    index: IndexedAs | None = None
     copied_from: Copied | None = None
 
 

@@ -1,12 +1,12 @@
 """The changes that the sessions service announces, each with the model of its value."""
 
-from typing import Final
+from typing import Final, get_args
 
 from pydantic import Field, JsonValue
 
 from hivemem_contracts.changes import ChangeKind
 from hivemem_contracts.model import ReplyBody
-from hivemem_contracts.sessions.models import Event, Session, Status
+from hivemem_contracts.sessions.models import Event, Scope, Session, Status
 
 
 class StatusChanged(ReplyBody):
@@ -32,6 +32,7 @@ class StateChanged(ReplyBody):
     """The change of one scope of the state by a write."""
 
     state_delta: dict[str, JsonValue] = Field(description="The keys that were set; `null` for a deleted one.")
+    state_nulls: list[str] | None = Field(default=None, description="The keys that were set to the value `null`.")
 
 
 class ScopeChanged(StateChanged):
@@ -39,6 +40,16 @@ class ScopeChanged(StateChanged):
 
     session_id: str | None = Field(default=None, description="The session that made the change.")
 
+
+class AppChanged(ReplyBody):
+    """The declaration of an app changed, or its state indexes are complete."""
+
+    state_indexes: list[str]
+    pending: list[str] = Field(description="The state indexes that do not have the earlier sessions yet.")
+
+
+SCOPES: Final = get_args(Scope)
+"""The shared scopes of the state."""
 
 _SESSION: Final = ("session_id",)
 _SCOPE: Final = ("scope", "scope_id")
@@ -78,5 +89,7 @@ CHANGES: Final[tuple[ChangeKind, ...]] = (
         ScopeChanged,
         "A shared scope changed: `scope` is `user`, `app` or `project`, `scope_id` its id.",
         _SCOPE,
+        starts=SCOPES,
     ),
+    ChangeKind("app", "changed", AppChanged, "The state indexes of an app changed, or are complete.", ("app_name",)),
 )

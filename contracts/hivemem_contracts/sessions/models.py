@@ -6,13 +6,18 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, StringConstrai
 
 from hivemem_contracts.fields import Metadata, Value
 from hivemem_contracts.identifiers import Id, Time
-from hivemem_contracts.limits import MACHINE_BYTES
+from hivemem_contracts.json_values import FromPython
+from hivemem_contracts.limits import BATCH_ITEMS, MACHINE_BYTES, VALUE_BYTES
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.sizes import MaxBytes
 
 Status = Literal["created", "active", "paused", "terminated", "archived"]
 StateKey = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\p{Cc}]+$")]
-State = dict[StateKey, Value]
+State = Annotated[dict[StateKey, Value], FromPython()]
+StateNulls = Annotated[list[StateKey], Field(max_length=BATCH_ITEMS)]
+Scope = Literal["user", "app", "project"]
+SessionSort = Literal["-created_at", "-updated_at"]
+Scalar = Annotated[str | int | float | bool | None, MaxBytes(VALUE_BYTES)]
 Revision = Annotated[int, Field(ge=1, le=2**53)]
 ExpectedRevision = Annotated[
     int, Field(ge=0, le=2**53, description="Refuse with RevisionConflict unless this is the current revision.")
@@ -42,7 +47,10 @@ class Event(ReplyBody):
     type: str
     author: str | None
     content: JsonValue = None
-    state_delta: dict[str, JsonValue] | None = Field(default=None, description="Its change of the state.")
+    state_delta: dict[str, JsonValue] | None = Field(
+        default=None, description="Its change of the state; `null` for a deleted key."
+    )
+    state_nulls: list[str] | None = Field(default=None, description="The keys that it set to the value `null`.")
     metadata: Metadata = Field(default_factory=dict)
     parent_id: str | None = None
     occurred_at: Time | None = Field(default=None, description="When it happened, by its sender.")

@@ -5,7 +5,6 @@ from typing import Final
 from hivemem_contracts.errors import AlreadyExists, IllegalTransition, NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.operations import Operation, ServiceContract
 from hivemem_contracts.sessions import replies, requests
-from hivemem_contracts.sessions.models import Session
 
 NAME: Final = "sessions"
 
@@ -13,7 +12,7 @@ CREATE = Operation(
     NAME,
     "create",
     requests.CreateSession,
-    Session,
+    replies.SessionWritten,
     summary="Create a session; fails if the id exists.",
     writes=True,
     route="session_id",
@@ -58,7 +57,7 @@ STATE_GET = Operation(
     "state_get",
     requests.GetState,
     replies.StateView,
-    summary="Read one state key, or all of them.",
+    summary="Read one state key, or all of them, of a session or of a shared scope.",
     errors=(NotFound,),
 )
 STATE_SET = Operation(
@@ -75,7 +74,7 @@ UPDATE = Operation(
     NAME,
     "update",
     requests.UpdateSession,
-    Session,
+    replies.SessionWritten,
     summary="Change the metadata or the project of a session, in any status.",
     writes=True,
     route="session_id",
@@ -85,7 +84,7 @@ SET_STATUS = Operation(
     NAME,
     "set_status",
     requests.SetStatus,
-    Session,
+    replies.SessionWritten,
     summary="Change the status of a session.",
     writes=True,
     route="session_id",
@@ -95,7 +94,7 @@ TERMINATE = Operation(
     NAME,
     "terminate",
     requests.TerminateSession,
-    Session,
+    replies.SessionWritten,
     summary="End a session and clear its `temp:` state.",
     writes=True,
     route="session_id",
@@ -105,7 +104,7 @@ ARCHIVE = Operation(
     NAME,
     "archive",
     requests.ArchiveSession,
-    Session,
+    replies.SessionWritten,
     summary="Move a terminated session's events to cold storage, where they stay readable.",
     writes=True,
     route="session_id",
@@ -125,7 +124,7 @@ FORK = Operation(
     NAME,
     "fork",
     requests.ForkSession,
-    Session,
+    replies.SessionWritten,
     summary="Create a new session that shares history up to a revision.",
     writes=True,
     route="session_id",
@@ -136,13 +135,29 @@ LIST = Operation(
     "list",
     requests.ListSessions,
     replies.SessionPage,
-    summary="List sessions, newest first: by status in the order of their last update, else of creation.",
+    summary="List sessions, newest or last updated first.",
+)
+APP_PUT = Operation(
+    NAME,
+    "app_put",
+    requests.PutApp,
+    replies.AppWritten,
+    summary="Declare the state keys by which sessions of an app can be found.",
+    writes=True,
+    route="app_name",
+)
+APP_GET = Operation(
+    NAME,
+    "app_get",
+    requests.GetApp,
+    replies.AppView,
+    summary="Read the state indexes of an app.",
 )
 MACHINE_PUT = Operation(
     NAME,
     "machine_put",
     requests.PutMachine,
-    replies.MachineView,
+    replies.MachineWritten,
     summary="Store a new version of a state machine.",
     writes=True,
     route="name",
@@ -175,6 +190,8 @@ SESSIONS: Final = ServiceContract(
         DELETE,
         FORK,
         LIST,
+        APP_PUT,
+        APP_GET,
         MACHINE_PUT,
         MACHINE_GET,
     ),

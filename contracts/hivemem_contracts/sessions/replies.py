@@ -12,6 +12,19 @@ from hivemem_contracts.sessions.models import Event, Machine, Session
 class SessionView(ReplyBody):
     session: Session
     events: list[Event] = Field(description="The newest ones, oldest first.")
+    cut: bool = Field(default=False, description="True if fewer events than asked for fit the answer.")
+    cursor: str | None = Field(
+        default=None,
+        description="The place before the oldest of these, for `events` with `reverse`; `null` if none is older.",
+    )
+
+
+class SessionWritten(Session):
+    """A session right after a write."""
+
+    duplicate: bool = Field(
+        default=False, description="True if this write was done before: the session as it was right after it, again."
+    )
 
 
 class Appended(ReplyBody):
@@ -47,6 +60,9 @@ class StateView(ReplyBody):
 
     state: dict[str, JsonValue] | None = None
     value: JsonValue = None
+    exists: bool | None = Field(
+        default=None, description="Whether the key exists: its value may be `null`. `null` for all keys."
+    )
     revision: int = Field(description="The session's, or for a shared key its scope's (0: never written).")
 
 
@@ -68,6 +84,25 @@ class SessionDeleted(ReplyBody):
     session_id: str
     revision: int = Field(description="The last one; a later session of this id continues above it.")
     deleted_at: Time
+    duplicate: bool = Field(
+        default=False, description="True if this request deleted the session before: the first result again."
+    )
+
+
+class AppView(ReplyBody):
+    """The declaration of an app, which holds for all of its sessions."""
+
+    app_name: str
+    state_indexes: list[str]
+    pending: list[str] = Field(
+        description="The state indexes that do not have the earlier sessions yet; `list` answers them later."
+    )
+
+
+class AppWritten(AppView):
+    """The declaration of an app right after a write."""
+
+    duplicate: bool = Field(default=False, description="True if this request was done before: the first result again.")
 
 
 class MachineView(ReplyBody):
@@ -76,3 +111,11 @@ class MachineView(ReplyBody):
     definition: Machine
     created_at: Time
     created_by: str
+
+
+class MachineWritten(MachineView):
+    """A version of a state machine right after a write."""
+
+    duplicate: bool = Field(
+        default=False, description="True if this version was stored before: the first result again."
+    )

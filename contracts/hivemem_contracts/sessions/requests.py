@@ -1,12 +1,13 @@
 """The request bodies of the sessions service."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
 from hivemem_contracts.identifiers import AgentName, Id, Time
-from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM
+from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM, STATE_INDEXES
 from hivemem_contracts.model import RequestBody
 from hivemem_contracts.sessions.models import (
     ExpectedRevision,
@@ -14,10 +15,41 @@ from hivemem_contracts.sessions.models import (
     MachineDefinition,
     NewEvent,
     Revision,
+    Scalar,
+    Scope,
+    SessionSort,
     State,
     StateKey,
+    StateNulls,
     Status,
 )
+
+
+def _check_nulls(nulls: list[str] | None, fields: ValidationInfo) -> list[str] | None:
+    """Refuse a key that is named twice, or that the delta beside it sets or deletes."""
+    seen: set[str] = set()
+    for key in nulls or ():
+        if key in seen:
+            raise PydanticCustomError("repeated_key", "key {key} is named twice", {"key": repr(key)})
+        seen.add(key)
+    for name in ("state_delta", "initial_state"):
+        for key in fields.data.get(name) or ():
+            if key in seen:
+                message = "key {key} is in {other}, too"
+                raise PydanticCustomError("repeated_key", message, {"key": repr(key), "other": name})
+    return nulls
+
+
+def _check_indexed(key: str) -> str:
+    prefix = key.partition(":")[0]
+    if prefix in get_args(Scope):
+        message = "a key of the {scope} scope does not belong to a session"
+        raise PydanticCustomError("shared_key", message, {"scope": prefix})
+    return key
+
+
+IndexedKey = Annotated[StateKey, AfterValidator(_check_indexed)]
+Where = Annotated[dict[StateKey, Scalar], Field(min_length=1, max_length=STATE_INDEXES)]
 
 
 class CreateSession(RequestBody):
@@ -26,11 +58,16 @@ class CreateSession(RequestBody):
     user_id: Id
     project_id: Id | None = None
     initial_state: State | None = Field(default=None, description="Split into scopes by prefix, like every delta.")
+    state_nulls: StateNulls | None = Field(
+        default=None, description="Keys that begin with the value `null`; `initial_state` has none of them."
+    )
     metadata: Metadata = Field(default_factory=dict)
     machine: MachineChoice | None = Field(
         default=None,
         description="The name of a stored machine (its newest version), or a definition of the session's own.",
     )
+
+    _nulls_are_distinct = field_validator("state_nulls")(_check_nulls)
 
 
 class GetSession(RequestBody):
@@ -46,7 +83,12 @@ class AppendEvent(RequestBody):
     session_id: Id
     event: NewEvent
     state_delta: State | None = Field(default=None, description="`null` deletes a key.")
+    state_nulls: StateNulls | None = Field(
+        default=None, description="Keys to set to the value `null`; `state_delta` has none of them."
+    )
     expect_revision: ExpectedRevision | None = None
+
+    _nulls_are_distinct = field_validator("state_nulls")(_check_nulls)
 
 
 class AppendEvents(RequestBody):
@@ -67,14 +109,21 @@ class ListEvents(RequestBody):
 
 
 class GetState(RequestBody):
-    session_id: Id
-    key: StateKey | None = Field(default=None, description="One key; all of them if left out.")
+    session_id: Id | None = Field(default=None, description="The session; otherwise `scope` and `scope_id` are needed.")
+    scope: Scope | None = Field(default=None, description="A shared scope, read without a session.")
+    scope_id: Id | None = Field(default=None, description="The user, app or project of the scope.")
+    key: StateKey | None = Field(
+        default=None, description="One key, with its prefix if it is shared; all of them if left out."
+    )
 
 
 class SetState(RequestBody):
     session_id: Id
     key: StateKey
-    value: Value = Field(description="`null` deletes the key.")
+    value: Value = Field(description="`null` deletes the key, unless `keep_null` is true.")
+    keep_null: bool = Field(
+        default=False, description="Set the key to the value `null`; `value` has to be `null` then."
+    )
     expect_revision: ExpectedRevision | None = Field(
         default=None, description="The session's revision, or for a shared key its scope's."
     )
@@ -126,8 +175,37 @@ class ListSessions(RequestBody):
     active: bool | None = Field(
         default=None, description="True: created, active or paused. False: terminated or archived."
     )
+    sort: SessionSort | None = Field(
+        default=None,
+        description="Newest or last updated first. If left out: last updated for a `status` without other filters but "
+        "`active`, else newest.",
+    )
+    where: Where | None = Field(
+        default=None,
+        description="State keys and the value that each has in the session's own state. They are state indexes of "
+        "`app_name`, which has to be given.",
+    )
     limit: Limit = LIST_DEFAULT
     cursor: Cursor | None = None
+
+
+class PutApp(RequestBody):
+    app_name: Id
+    state_indexes: list[IndexedKey] = Field(
+        max_length=STATE_INDEXES, description="All keys of the session's own state that `list` can find sessions by."
+    )
+
+    @field_validator("state_indexes")
+    @classmethod
+    def _keys_are_distinct(cls, keys: list[str]) -> list[str]:
+        for place, key in enumerate(keys):
+            if key in keys[:place]:
+                raise PydanticCustomError("repeated_key", "key {key} is named twice", {"key": repr(key)})
+        return keys
+
+
+class GetApp(RequestBody):
+    app_name: Id
 
 
 class PutMachine(RequestBody):

@@ -61,8 +61,9 @@ class Scores(ReplyBody):
     importance: float
     hints: float = Field(
         default=1.0,
-        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, and "
-        "for an event whose author the question names; below 1 for a text that is a question itself.",
+        description="A factor of the relevance: above 1 for a text that names a time if the question asks for one, for "
+        "an event whose author or whose period the question names, and for a text with a second chunk that is near; "
+        "below 1 for a text that is a question itself.",
     )
     rerank: float | None = Field(
         default=None, description="The reranker's score, which is the relevance then; null: not reranked."
@@ -98,6 +99,11 @@ class Recalled(ReplyBody):
     value: JsonValue = None
     memory_type: MemoryType | None = Field(default=None, description="null for an event.")
     metadata: Metadata = Field(default_factory=dict)
+    created_at: Time | None = Field(
+        default=None,
+        description="When the memory was created, or the event committed; null for a memory while the `memory` service "
+        "does not answer.",
+    )
     updated_at: Time
     text: str | None = Field(
         default=None, description="The chunk of its text that matched; null if the text has changed since."

@@ -23,10 +23,12 @@ class VectorDeleted(ReplyBody):
     id: str
     collection: str
     deleted: bool = Field(description="False if it did not exist.")
+    duplicate: bool = Field(default=False, description="True if this was deleted before: the first result again.")
 
 
 class RecallAnswer(ReplyBody):
     items: list[Recalled] = Field(description="The best first.")
+    cursor: str | None = Field(default=None, description="The next page; null: nothing more is found.")
     degraded: Degraded | None = Field(default=None, description="null: the answer is complete.")
     cut: Literal["tokens", "bytes"] | None = Field(
         default=None, description="Why results were left out: `max_tokens`, or the size of one answer."

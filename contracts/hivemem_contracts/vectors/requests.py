@@ -78,6 +78,9 @@ class Recall(RequestBody):
     wait_ms: Annotated[int, Field(ge=0, le=RECALL_WAIT_MAXIMUM_MS)] | None = Field(
         default=None, description="Wait at most this long until all earlier acknowledged writes are indexed."
     )
+    cursor: Cursor | None = Field(
+        default=None, description="Continue after the previous page of the same question; not with `rerank`."
+    )
     explain: bool = Field(default=False, description="Return the words of each item that matched.")
 
 

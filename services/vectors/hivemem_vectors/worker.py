@@ -48,7 +48,7 @@ from hivemem_vectors.upkeep.endpoints.item_sweep import ItemSweep
 from hivemem_vectors.upkeep.endpoints.memory_sweep import MemorySweep
 from hivemem_vectors.upkeep.endpoints.vector_sweep import VectorSweep
 from hivemem_vectors.upkeep.entities import MADE, REMOVAL, SWEEP
-from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer
+from hivemem_vectors.upkeep.reactions.confirm_erasures import ErasureConfirmer, erasures_reaction
 from hivemem_vectors.upkeep.reactions.retries import ItemRetry, VectorRepair
 from hivemem_vectors.upkeep.reactions.sweeper import LostCollections, Sweeper
 from hivemem_vectors.upkeep.reactions.warm_start import Load, WarmStart, of_another_model
@@ -351,10 +351,11 @@ def build(settings: VectorsSettings) -> Worker:
         VectorSweep(ledger, store, sync),
     )
     sweep.bind(service, sweeping)
+    confirmer = ErasureConfirmer(ledger, store, memories, feed, collection=collection)
     timers = (
         VectorRepair(ledger, sync),
         ItemRetry(ledger, indexer),
-        ErasureConfirmer(ledger, store, memories, feed, collection=collection),
+        confirmer,
         Sweeper(
             ledger,
             sweeping,
@@ -370,7 +371,7 @@ def build(settings: VectorsSettings) -> Worker:
         service,
         ledger,
         Announcer(ledger, ENTITIES),
-        reactions=reactions(ledger, indexer, sessions),
+        reactions=(*reactions(ledger, indexer, sessions), erasures_reaction(ledger, confirmer)),
         background=(
             asking,
             feed,

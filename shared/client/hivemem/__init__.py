@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hivemem import sync as sync
     from hivemem.artifacts import OpenArtifact as OpenArtifact
+    from hivemem.changes import Change as Change
     from hivemem.cursor import Cursor as Cursor
     from hivemem.dead import DeadLetter as DeadLetter
     from hivemem.dead import DeadLetters as DeadLetters
     from hivemem.dead import DeadPage as DeadPage
     from hivemem.feed import Feed as Feed
-    from hivemem.feed import Received as Received
     from hivemem.feed import prefix as prefix
     from hivemem.feed_errors import FeedError as FeedError
     from hivemem.feed_errors import FeedRecreated as FeedRecreated
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from hivemem.options import CallOptions as CallOptions
     from hivemem.pipeline import Pipeline as Pipeline
     from hivemem.publishing import Receipt as Receipt
+    from hivemem.received import OtherChange as OtherChange
+    from hivemem.received import Received as Received
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
     from hivemem_contracts.artifacts.models import Artifact as Artifact
     from hivemem_contracts.artifacts.models import Upload as Upload
-    from hivemem_contracts.changes import Change as Change
     from hivemem_contracts.errors import AlreadyExists as AlreadyExists
     from hivemem_contracts.errors import Forbidden as Forbidden
     from hivemem_contracts.errors import HiveError as HiveError
@@ -57,7 +58,9 @@ if TYPE_CHECKING:
     from hivemem_contracts.errors import RevisionConflict as RevisionConflict
     from hivemem_contracts.errors import TooLarge as TooLarge
     from hivemem_contracts.errors import Unavailable as Unavailable
+    from hivemem_contracts.identifiers import join_id as join_id
     from hivemem_contracts.identifiers import new_id as new_id
+    from hivemem_contracts.identifiers import split_id as split_id
     from hivemem_contracts.memory.models import AuditEntry as AuditEntry
     from hivemem_contracts.memory.models import Difference as Difference
     from hivemem_contracts.memory.models import ErasureReceipt as ErasureReceipt
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from hivemem_contracts.memory.models import MemoryKey as MemoryKey
     from hivemem_contracts.memory.models import MemoryVersion as MemoryVersion
     from hivemem_contracts.memory.models import Source as Source
+    from hivemem_contracts.memory.requests import DeleteMemory as DeleteMemory
     from hivemem_contracts.memory.requests import ImportedMemory as ImportedMemory
     from hivemem_contracts.memory.requests import PutMemory as PutMemory
     from hivemem_contracts.sessions.models import Event as Event
@@ -87,9 +91,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "hivemem.artifacts": ("OpenArtifact",),
+    "hivemem.changes": ("Change",),
     "hivemem.cursor": ("Cursor",),
     "hivemem.dead": ("DeadLetter", "DeadLetters", "DeadPage"),
-    "hivemem.feed": ("Feed", "Received", "prefix"),
+    "hivemem.feed": ("Feed", "prefix"),
     "hivemem.feed_errors": ("FeedError", "FeedRecreated", "FeedTruncated", "UnreadableChange"),
     "hivemem.hive": ("Hive", "connect"),
     "hivemem.importing": ("Imported",),
@@ -97,9 +102,9 @@ _HOMES = {
     "hivemem.options": ("CallOptions",),
     "hivemem.pipeline": ("Pipeline",),
     "hivemem.publishing": ("Receipt",),
+    "hivemem.received": ("OtherChange", "Received"),
     "hivemem.transfer": ("Exported", "Progress"),
     "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),
-    "hivemem_contracts.changes": ("Change",),
     "hivemem_contracts.errors": (
         "AlreadyExists",
         "Forbidden",
@@ -115,7 +120,7 @@ _HOMES = {
         "TooLarge",
         "Unavailable",
     ),
-    "hivemem_contracts.identifiers": ("new_id",),
+    "hivemem_contracts.identifiers": ("join_id", "new_id", "split_id"),
     "hivemem_contracts.memory.models": (
         "AuditEntry",
         "Difference",
@@ -126,7 +131,7 @@ _HOMES = {
         "MemoryVersion",
         "Source",
     ),
-    "hivemem_contracts.memory.requests": ("ImportedMemory", "PutMemory"),
+    "hivemem_contracts.memory.requests": ("DeleteMemory", "ImportedMemory", "PutMemory"),
     "hivemem_contracts.sessions.models": (
         "Event",
         "Machine",

@@ -5,13 +5,14 @@ queue or a task in between, which makes a request cheap.
 """
 
 import asyncio
+import errno
 import itertools
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import nats.errors
-import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -60,7 +61,14 @@ class Connection:
     credentials."""
 
     def __init__(
-        self, url: str, inbox: str, name: str, options: Mapping[str, Any], connect_timeout_seconds: float = 5.0
+        self,
+        url: str,
+        inbox: str,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        connect_timeout_seconds: float,
+        retry_refused: bool,
     ) -> None:
         """Prepare a connection, which its first use opens. Raises `ValueError` for a malformed address."""
         self.shown_url = shown_servers(url)
@@ -72,6 +80,7 @@ class Connection:
         self._name = name
         self._options = options
         self._connect_timeout_seconds = connect_timeout_seconds
+        self._retry_refused = retry_refused
         self._client = Client()
         self._opening = SharedAttempt(self._open)
         self._reply_prefix = f"{inbox}.{new_id()}."
@@ -79,6 +88,8 @@ class Connection:
         self._numbers = itertools.count(1)
         self._up = asyncio.Event()
         self._refused = asyncio.Event()
+        self._unreachable = asyncio.Event()
+        self._failed_attempts = 0
         self._last_error: Exception | None = None
         self._closed = False
         self._ended = False
@@ -90,7 +101,8 @@ class Connection:
     async def open(self) -> None:
         """Connect, unless that is done. All callers wait for one attempt; after a failure the next call tries again.
 
-        Raises `Unavailable` if no server answers in time, `Forbidden` if the server refuses the credentials, and
+        Raises `Unavailable` if no server answers in time, or, without `retry_refused`, as soon as every server has
+        refused the connection or has an unknown name. Raises `Forbidden` if the server refuses the credentials, and
         `ClientClosed`.
         """
         if self._closed:
@@ -113,29 +125,32 @@ class Connection:
     async def _open(self) -> None:
         timeout_seconds = self._connect_timeout_seconds
         self._refused.clear()
+        self._unreachable.clear()
+        self._failed_attempts = 0
         connecting = asyncio.ensure_future(self._connect())
-        refused = asyncio.ensure_future(self._refused.wait())
+        hopeless = [asyncio.ensure_future(self._refused.wait())]
+        if not self._retry_refused:
+            hopeless.append(asyncio.ensure_future(self._unreachable.wait()))
         try:
-            await asyncio.wait((connecting, refused), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((connecting, *hopeless), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if connecting.done():
                 connecting.result()
                 return
         except (OSError, nats.errors.Error) as error:
-            raise Unavailable(f"no connection to {self.shown_url}: {error}", reason="disconnected") from error
+            raise self._no_server(_cause(error)) from error
         finally:
-            refused.cancel()
+            for waiting in hopeless:
+                waiting.cancel()
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.gather(connecting, return_exceptions=True)
         if self._refused.is_set():
             raise Forbidden(f"{self.shown_url} refuses these credentials: {self._last_error}")
-        cause = f": {self._last_error}" if self._last_error else ""
-        raise Unavailable(
-            f"no NATS server at {self.shown_url} within {timeout_seconds:g} s{cause}; "
-            "start one with `hivemem up`, or run `hivemem doctor` for details",
-            reason="disconnected",
-            retry_after_ms=1000,
-        )
+        raise self._no_server(_cause(self._last_error) or f"no answer within {timeout_seconds:g} s")
+
+    def _no_server(self, cause: str) -> Unavailable:
+        detail = f"no NATS server at {self.shown_url}: {cause}; is the fleet running? `hivemem up` starts one"
+        return Unavailable(detail, reason="disconnected", retry_after_ms=1000, url=self.shown_url, cause=cause)
 
     async def _connect(self) -> None:
         client = Client()
@@ -354,40 +369,23 @@ class Connection:
         self._last_error = error
         if "authorization violation" in str(error).lower():
             self._refused.set()
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            self._failed_attempts += 1
+            if self._failed_attempts >= len(self._servers):
+                self._unreachable.set()
         log.debug("connection: %r", error)
 
 
-class JetStreamError(Exception):
-    """An error of the JetStream API."""
-
-    def __init__(self, code: int, err_code: int, description: str) -> None:
-        super().__init__(f"{description} ({err_code})")
-        self.code = code
-        self.err_code = err_code
-        self.description = description
-
-
-def jetstream_result(data: bytes) -> dict[str, Any]:
-    """Return the JSON object of an answer, or raise the `JetStreamError` in it."""
-    answer: Any = orjson.loads(data)
-    if not isinstance(answer, dict):
-        raise JetStreamError(500, 0, "the answer is no JSON object")
-    fields = cast("dict[str, Any]", answer)
-    error: dict[str, Any] | None = fields.get("error")
-    if error:
-        raise JetStreamError(
-            int(error.get("code", 500)), int(error.get("err_code", 0)), str(error.get("description", "no description"))
-        )
-    return fields
-
-
-async def jetstream(
-    connection: Connection, call: str, body: Mapping[str, Any] | None, timeout_seconds: float
-) -> dict[str, Any]:
-    """Call the JetStream API once. Raises `NoAnswer` or `JetStreamError`."""
-    payload = orjson.dumps(body) if body is not None else b""
-    message = await connection.request(f"$JS.API.{call}", payload, None, timeout_seconds)
-    return jetstream_result(message.data)
+def _cause(error: Exception | None) -> str:
+    """Return why a connection failed, in words; the empty string if the server only failed to answer."""
+    if error is None or isinstance(error, TimeoutError):
+        return ""
+    if isinstance(error, socket.gaierror):
+        return "the host name is unknown"
+    # Where a name has several addresses, asyncio raises one error with the texts of all.
+    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return "connection refused"
+    return str(error)
 
 
 def _time_out(future: asyncio.Future[Msg]) -> None:

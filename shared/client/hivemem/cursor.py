@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from hivemem_contracts.errors import InvalidRequest
@@ -28,9 +29,7 @@ class Cursor:
     stored_at: int = 0
 
     def __str__(self) -> str:
-        epoch = f"{self.epoch}-" if self.epoch else ""
-        stored_at = f"@{self.stored_at:x}" if self.stored_at else ""
-        return f"c{self.created:x}-{epoch}{self.sequence:x}{stored_at}"
+        return cursor_text(self.created, self.sequence, self.epoch, self.stored_at)
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
@@ -41,6 +40,18 @@ class Cursor:
                 f"since: {text!r} is neither 'now', 'start', nor the cursor of a change", field="since"
             )
         return cls(int(match[1], 16), int(match[3], 16), match[2] or "", int(match[4] or "0", 16))
+
+
+def cursor_text(created: int, sequence: int, epoch: str, stored_at: int) -> str:
+    """Return a cursor as text, straight from its parts: a feed writes one for every change."""
+    stored = f"@{stored_at:x}" if stored_at else ""
+    return f"{_feed_text(created, epoch)}{sequence:x}{stored}"
+
+
+@lru_cache(maxsize=64)
+def _feed_text(created: int, epoch: str) -> str:
+    """Return the start of a cursor, which all changes of one feed share."""
+    return f"c{created:x}-{epoch}-" if epoch else f"c{created:x}-"
 
 
 @dataclass(frozen=True, slots=True)

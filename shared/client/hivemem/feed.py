@@ -7,19 +7,21 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import pydantic
-from pydantic import Field
 
-from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
+from hivemem.change_reader import read_change
+from hivemem.changes import Change
+from hivemem.connection import ClientClosed, Connection, NoAnswer
 from hivemem.consumer import Consumer, make_consumer
-from hivemem.cursor import Cursor, StreamState, nanoseconds
+from hivemem.cursor import Cursor, StreamState, cursor_text, nanoseconds
 from hivemem.feed_buffer import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
+from hivemem.jetstream import JetStreamError, jetstream
 from hivemem.options import CallOptions
-from hivemem_contracts.changes import Change
+from hivemem.prefixes import feed_filters
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.identifiers import format_time, microseconds_from_time
 from hivemem_contracts.streams import CHANGES
-from hivemem_contracts.subjects import change_filters, change_prefix
+from hivemem_contracts.subjects import change_prefix
 
 log = logging.getLogger("hivemem")
 
@@ -36,14 +38,6 @@ def prefix(entity: str, *parts: str, key: str | None = None) -> str:
     Each part is free text and is escaped. Fewer parts follow everything below them.
     """
     return change_prefix(entity, *parts, key=key)
-
-
-class Received(Change):
-    """A change from the feed, with its place."""
-
-    sequence: int = Field(default=0, description="Its position in the stream; it grows along the feed, with gaps.")
-    subject: str = Field(default="", description="The subject that it was announced on.")
-    cursor: str = Field(default="", description="Opaque: `hive.changes(since=…)` continues after this change.")
 
 
 class Feed:
@@ -67,7 +61,7 @@ class Feed:
         options: CallOptions,
     ) -> None:
         self._connection = connection
-        self._filters = change_filters(tenant, prefix)
+        self._filters = feed_filters(tenant, prefix)
         self._since = _start_of(since)
         self._skips = on_gap == "skip"
         self._options = options
@@ -114,7 +108,7 @@ class Feed:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Received:
+    async def __anext__(self) -> Change:
         try:
             while not self._closed:
                 consumer = self._consumer
@@ -152,12 +146,12 @@ class Feed:
         if self._consumer is not None:
             self._consumer.abandon()
 
-    def _read(self, item: Pushed) -> Received | None:
+    def _read(self, item: Pushed) -> Change | None:
         assert self._created is not None, "an open feed knows its stream"
         self._after, self._stored_at = item.sequence, item.stored_at
-        cursor = str(Cursor(self._created, item.sequence, self._epoch, item.stored_at))
+        cursor = cursor_text(self._created, item.sequence, self._epoch, item.stored_at)
         try:
-            change = Received.model_validate_json(item.data)
+            change = read_change(item.data)
         except pydantic.ValidationError as error:
             if not item.signed:
                 log.debug("sequence %d on %s is from no worker", item.sequence, item.subject)
@@ -167,9 +161,11 @@ class Feed:
             self._gap(gap, error)
             return None
         # Set past the validation, which would cost a second pass. The body cannot forge them: they come after it.
-        object.__setattr__(change, "sequence", item.sequence)
-        object.__setattr__(change, "subject", item.subject)
-        object.__setattr__(change, "cursor", cursor)
+        fields = vars(change)
+        if change.entity != "other":
+            fields["kind"] = f"{change.entity}.{change.operation}"
+        fields["sequence"], fields["subject"], fields["cursor"] = item.sequence, item.subject, cursor
+        fields["data"] = item.data
         return change
 
     async def _wait(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from nats.aio.msg import Msg
 
@@ -21,9 +21,8 @@ FLOW_CONTROL: Final = "$JS.FC."
 """The reply subjects of a stream's messages. Others get no answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """One message of the stream."""
+class Pushed(NamedTuple):
+    """One message of the stream. A tuple, because there is one for every change."""
 
     sequence: int
     subject: str

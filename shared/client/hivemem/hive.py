@@ -63,8 +63,9 @@ class Hive(Services):
     passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
     of every call, see `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too
     long. The first use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if
-    it refuses the credentials; then the next use tries again. Once connected, the client reconnects automatically,
-    without a time limit.
+    it refuses the credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the
+    connection and unknown host names are an error at once. Once connected, the client reconnects automatically, without
+    a time limit.
 
     `hive.sessions.append(session_id=…, event=…)` sends a request and returns its reply. Each operation raises the
     errors of its declaration, and any can raise `InvalidRequest`, `Forbidden`, `TooLarge`, `Overloaded`, `Internal` and
@@ -79,6 +80,7 @@ class Hive(Services):
         tenant: str = DEFAULT_TENANT,
         agent: str = DEFAULT_AGENT,
         connect_timeout_seconds: float = 5.0,
+        retry_refused: bool = True,
         nats_options: Mapping[str, Any] | None = None,
         **options: Unpack[OptionFields],
     ) -> None:
@@ -89,7 +91,14 @@ class Hive(Services):
         inbox = inbox_prefix(tenant, agent)
         check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
         try:
-            self.connection = Connection(url, inbox, f"hivemem {agent}", nats_options or {}, connect_timeout_seconds)
+            self.connection = Connection(
+                url,
+                inbox,
+                f"hivemem {agent}",
+                nats_options or {},
+                connect_timeout_seconds=connect_timeout_seconds,
+                retry_refused=retry_refused,
+            )
         except ValueError as error:
             raise InvalidRequest(f"url: {error}", field="url") from None
         self.tenant = tenant
@@ -169,11 +178,12 @@ class Hive(Services):
     ) -> Feed:
         """Follow the changes of the tenant, or those at and below a prefix, as they are committed, without an end.
 
-        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`. `since` is `"now"`, `"start"`,
-        a time, or the `cursor` of a change, after which it continues. `"now"` is the moment at which the feed opens:
-        with `async with hive.changes() as feed`, or at the first step of a bare `async for`. After a gap the feed
+        `prefix` is in wire tokens: `"event.s1"`, or `hivemem.prefix("event", "any id")`; or it is a whole subject.
+        `since` is `"now"`, `"start"`, a time, or the `cursor` of a change, after which it continues. `"now"` is the
+        moment at which the feed opens: with `async with hive.changes() as feed`, or at the first step of a bare
+        `async for`. The type of a change's `value` follows from its `entity` and `operation`. After a gap the feed
         raises `FeedTruncated`, `FeedRecreated` or `UnreadableChange`; with `on_gap="skip"` it logs a warning and
-        continues.
+        continues. Raises `InvalidRequest` for a prefix that no change can have.
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
@@ -197,6 +207,7 @@ class Hive(Services):
         session_ids: Sequence[str] | None = None,
         kinds: Sequence[ItemKind] | None = None,
         context: int = 0,
+        cursor: str | None = None,
     ) -> RecallAnswer:
         """Find memories and events by meaning and by words: the best `items` first, each with its scores.
 
@@ -206,7 +217,8 @@ class Hive(Services):
         With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
-        the answer is incomplete, `degraded` says why. With `explain`, each item names the words that `matched`.
+        the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it.
+        With `explain`, each item names the words that `matched`.
         """
         given = {
             "query": query,
@@ -226,6 +238,7 @@ class Hive(Services):
             "session_ids": None if session_ids is None else list(session_ids),
             "kinds": None if kinds is None else list(kinds),
             "context": context or None,
+            "cursor": cursor,
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 
@@ -330,6 +343,7 @@ def connect(
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,
     connect_timeout_seconds: float = 5.0,
+    retry_refused: bool = True,
     nats_options: Mapping[str, Any] | None = None,
     **options: Unpack[OptionFields],
 ) -> Connecting:
@@ -345,6 +359,7 @@ def connect(
             tenant=tenant,
             agent=agent,
             connect_timeout_seconds=connect_timeout_seconds,
+            retry_refused=retry_refused,
             nats_options=nats_options,
             **options,
         )

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple, Self, overload
 
 from nats.aio.msg import Msg
 
-from hivemem.connection import Outgoing, jetstream_result
+from hivemem.connection import Outgoing
+from hivemem.jetstream import jetstream_result
 from hivemem.methods import Command
 from hivemem.publishing import Body, Commands, Prepared, Receipt, prepare, publish_prepared, refusal
 from hivemem.retries import persist

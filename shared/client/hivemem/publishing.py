@@ -8,14 +8,17 @@ import orjson
 import pydantic
 from nats.aio.msg import Msg
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
 
-from hivemem.connection import Connection, JetStreamError, jetstream_result
+from hivemem.connection import Connection
+from hivemem.jetstream import JetStreamError, jetstream_result
 from hivemem.methods import Command, body_fields, check_arguments, published, set_fields
 from hivemem.options import CallOptions
 from hivemem.retries import ask
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, InvalidRequest, Overloaded, TooLarge, Unavailable
 from hivemem_contracts.identifiers import derived_id, new_id
+from hivemem_contracts.json_values import plain_json
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.model import RequestBody, invalid_request
 from hivemem_contracts.operations import AnyOperation
@@ -81,8 +84,11 @@ def build_body(operation: AnyOperation, body: Body) -> BaseModel:
 
 
 def encode_body(body: BaseModel) -> bytes:
-    """Return the JSON of a body, or raise `TooLarge`."""
-    payload = body_fields(body)
+    """Return the JSON of a body. Raises `TooLarge`, and `InvalidRequest` for text that has no encoding in UTF-8."""
+    try:
+        payload = body_fields(body)
+    except PydanticSerializationError as error:
+        raise _not_json(body) from error
     if len(payload) > MESSAGE_BYTES:
         raise TooLarge(
             f"body: {len(payload)} bytes, {MESSAGE_BYTES} at most",
@@ -91,6 +97,15 @@ def encode_body(body: BaseModel) -> bytes:
             actual=len(payload),
         )
     return payload
+
+
+def _not_json(body: BaseModel) -> InvalidRequest:
+    """Return the error with the place of the value that cannot be written."""
+    try:
+        plain_json({name: getattr(body, name) for name in body.model_fields_set})
+    except pydantic.ValidationError as error:
+        return invalid_request(error)
+    return InvalidRequest("body: it cannot be written as JSON", field="body")
 
 
 def write_headers(header: str, message_id: str | None, options: CallOptions) -> dict[str, str]:

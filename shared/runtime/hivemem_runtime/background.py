@@ -12,6 +12,7 @@ import structlog
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import HiveError
+from hivemem_runtime.bus.requests.discovery import Endpoint
 from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.loops import Loop
@@ -35,6 +36,11 @@ class Background:
 
     async def stop(self) -> None:
         """End what was begun; nothing by itself."""
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        """The subjects that the part serves, for discovery."""
+        return ()
 
     @property
     def trouble(self) -> str | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import pydantic
 from pydantic import AfterValidator, Field
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from pydantic_settings import SettingsError as UnreadableSetting
 
@@ -137,7 +138,7 @@ def _refuse_unknown(kinds: Sequence[type[WorkerSettings]]) -> None:
 
     Workers, clients and the compose file may share one environment, so the names of all of them are known here."""
     shared = {CONFIG_VARIABLE, *(PREFIX + name.upper() for name in (*OF_WORKERS, *OF_CLIENTS, *OF_COMPOSE))}
-    known = shared.union(*(_variables(kind, PREFIX) for kind in kinds))
+    known = shared.union(*(dict(variables(kind)) for kind in kinds))
     for variable in sorted(os.environ):
         name = variable.upper()
         if name.startswith(PREFIX) and not name.startswith(OF_TESTS) and name not in known:
@@ -145,10 +146,10 @@ def _refuse_unknown(kinds: Sequence[type[WorkerSettings]]) -> None:
             raise SettingsError(f"{variable}: there is no such setting; the nearest name is {nearest}")
 
 
-def _variables(kind: type[pydantic.BaseModel], prefix: str) -> Iterator[str]:
-    """Yield the variables that set the fields of `kind`, and the fields of the models in them."""
+def variables(kind: type[pydantic.BaseModel], prefix: str = PREFIX) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield the variables that set the fields of `kind`, with the fields, and those of the models in them."""
     for name, field in kind.model_fields.items():
         variable = prefix + name.upper()
-        yield variable
+        yield variable, field
         if isinstance(field.annotation, type) and issubclass(field.annotation, pydantic.BaseModel):
-            yield from _variables(field.annotation, f"{variable}__")
+            yield from variables(field.annotation, f"{variable}__")

@@ -161,6 +161,7 @@ class Worker:
             self._parts.service,
             version=version_of(self.name),
             health=self._health,
+            beside=[endpoint for part in self._parts.background for endpoint in part.endpoints],
             under_way=self._settings.requests_under_way,
             bytes_under_way=self._settings.request_bytes_under_way,
         )

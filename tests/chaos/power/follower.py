@@ -69,7 +69,7 @@ class Follower:
             except hivemem.Unavailable:
                 continue  # the servers are away
 
-    def _take(self, change: hivemem.Received) -> None:
+    def _take(self, change: hivemem.Change) -> None:
         address = (change.entity, change.namespace, change.key or "")
         before = self._last.get(address)
         where = f"{name_of(address)}: version {change.version} (sequence {change.sequence})"
@@ -118,10 +118,10 @@ def _first(told: Mapping[int, Told], versions: Sequence[int]) -> str:
     return f"version {versions[0]} (sequence {first.sequence}) as {first.identity}"
 
 
-def identity_of(change: hivemem.Received) -> str:
+def identity_of(change: hivemem.Change) -> str:
     """Return an event's id, the operation of a session's change, or the message id of every other change."""
-    if change.entity == "event" and isinstance(change.value, dict):
-        return str(change.value["event_id"])
+    if change.entity == "event" and change.value is not None:
+        return change.value.event_id
     return change.operation if change.entity in GROWING else str(change.cause)
 
 

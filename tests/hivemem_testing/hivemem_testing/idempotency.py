@@ -31,6 +31,7 @@ async def check_one_command(bot: AgentT, operation: str, case: Case[AgentT]) -> 
         assert refused.context == {"field": "Nats-Msg-Id"}
         again = await bot.send(operation, orjson.dumps(reordered(body)), id="one")
         assert lasting(again) == lasting(first)
+        assert (first.get("duplicate"), again.get("duplicate")) in ((None, None), (False, True))
     # The refusal concerned the reused id: under a new id the other body is accepted.
     await bot.ask(operation, other, id="another")
 

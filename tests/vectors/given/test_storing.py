@@ -68,7 +68,7 @@ async def test_a_duplicate_request_answers_the_first_result(own: Own) -> None:
 async def test_a_deleted_vector_is_not_found(own: Own) -> None:
     await own.put("a", 1, 0, 0)
     await own.put("b", 1, 1, 0)
-    assert await own.delete("a") == {"id": "a", "collection": "default", "deleted": True}
+    assert await own.delete("a") == {"id": "a", "collection": "default", "deleted": True, "duplicate": False}
     assert await own.nearest(1, 0, 0) == ["b"]
     assert await own.versions("a") == []
     assert (await own.delete("a"))["deleted"] is False

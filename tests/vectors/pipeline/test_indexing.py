@@ -92,6 +92,17 @@ async def test_nothing_of_an_erased_text_stays_in_the_mirror(bench: Bench) -> No
     assert (mirror.version, mirror.texts, mirror.embeddings, mirror.fields) == (None, [], None, {})
 
 
+async def test_a_memory_is_indexed_by_the_texts_that_it_names_or_not_at_all(bench: Bench) -> None:
+    await bench.index(put("a", 1, "the value", metadata={"text": "of the metadata"}, index=["one", "two words"]))
+    await bench.check({"a": (1, "one\x1etwo words")})
+    assert (await bench.mirror("a")).texts == ["one", "two words"]
+    await bench.index(put("a", 2, "the value", index=False))
+    await bench.check({"a": (2, "")})
+    assert await bench.points() == {}
+    await bench.index(put("a", 3, "the value", index=None))
+    await bench.check({"a": (3, "the value")})
+
+
 async def test_new_metadata_alone_costs_no_embedding(bench: Bench) -> None:
     text = long_text(600, 1)
     await bench.index(put("a", 1, text))

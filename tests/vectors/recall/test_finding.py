@@ -23,6 +23,7 @@ async def test_a_memory_is_found_by_its_meaning_and_by_its_words(shelf: Shelf) -
         "value": "my automobile is red",
         "memory_type": "semantic",
         "metadata": {"n": 1},
+        "created_at": memory["created_at"],
         "updated_at": memory["updated_at"],
         "text": "my automobile is red",
         "score": 0,
@@ -49,7 +50,7 @@ async def test_an_answer_has_no_more_items_than_were_asked_for(shelf: Shelf) -> 
 
 
 async def test_nothing_is_found_where_there_is_nothing(shelf: Shelf) -> None:
-    assert await shelf.answer("anything") == {"items": [], "degraded": None, "cut": None}
+    assert await shelf.answer("anything") == {"items": [], "cursor": None, "degraded": None, "cut": None}
 
 
 async def test_a_question_without_words_is_answered(shelf: Shelf) -> None:

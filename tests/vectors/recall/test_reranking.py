@@ -53,6 +53,9 @@ async def test_the_reranker_orders_the_answer_and_its_score_is_the_relevance(she
     ordered = await shelf.answer("red car with a scratch", rerank=True)
     weighed = await shelf.answer("red car with a scratch", rerank=True, weights={"importance": 1})
 
+    assert ordered["cursor"] is None
+    with pytest.raises(InvalidRequest, match="cursor"):
+        await shelf.answer("red car with a scratch", rerank=True, cursor="AAAA")
     assert keys(plain)[0] == "long"
     assert parts(plain, "rerank") == [None, None, None]
     assert keys(ordered) == ["short", "middle", "long"]

@@ -85,6 +85,13 @@ async def test_a_memory_that_was_deleted_since_is_not_found(shelf: Shelf) -> Non
     assert await shelf.recall("car") == ["kept"]
 
 
+async def test_a_memory_that_is_not_to_be_indexed_any_more_is_not_found(shelf: Shelf) -> None:
+    await shelf.keep("k", "a red car")
+    await shelf.bot.put("k", "a red car", index=False)
+
+    assert await shelf.recall("car") == []
+
+
 async def test_whatever_is_gone_makes_room_for_others(shelf: Shelf) -> None:
     for number in range(36):
         memory = await shelf.keep(f"k{number:02}", "a red car")

@@ -39,7 +39,8 @@ class Receipts(MemoryService):
         assert tenant == TENANT
         if not self.is_known:
             return None
-        return {"receipt": receipt, "namespace": self.namespace, "key": self.key, "status": self.status}
+        shown = {"namespace": self.namespace, "key": self.key, "status": "running"}
+        return {"receipt": receipt, **shown, "awaited": ["vectors"] if self.status == "done" else []}
 
     async def confirm_erasure(self, tenant: str, receipt: str, removed: int) -> None:
         assert tenant == TENANT

@@ -39,9 +39,21 @@ class OpenUpload:
         self._largest = largest
         self._waiting: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
         self._ended = False
+        """Whether the last appended chunk was short, so it was the last of the file."""
 
     @property
     def next_chunk(self) -> int:
+        """The chunk to continue with. A short chunk counts only if it is known to be the last: after a takeover it may
+        also be a part of a longer one."""
+        if self._ended:
+            return self.whole_chunks + 1
+        if self.staging.size == self.upload.size:
+            return -(-self.staging.size // self.upload.chunk_bytes)
+        return self.whole_chunks
+
+    @property
+    def whole_chunks(self) -> int:
+        """The number of appended chunks of full size. Appending continues with the chunk of this number."""
         return self.staging.size // self.upload.chunk_bytes
 
     @property
@@ -53,10 +65,11 @@ class OpenUpload:
         answer."""
         self.used = time.monotonic()
         self._check_size(index, data)
-        if index * self.upload.chunk_bytes + len(data) > self.staging.size or index >= self.next_chunk:
+        if index * self.upload.chunk_bytes + len(data) > self.staging.size or index >= self.whole_chunks:
             self._check_order(index)
             await self._enqueue(index, data)
-        durable = self.staging.durable // self.upload.chunk_bytes
+        whole = self.staging.durable == self.staging.size
+        durable = self.next_chunk if whole else self.staging.durable // self.upload.chunk_bytes
         return RawAnswer({NEXT_CHUNK_HEADER: str(self.next_chunk), DURABLE_CHUNKS_HEADER: str(durable)})
 
     def _check_size(self, index: int, data: bytes) -> None:
@@ -77,7 +90,7 @@ class OpenUpload:
             )
 
     def _check_order(self, index: int) -> None:
-        expected = self.next_chunk
+        expected = self.whole_chunks
         if index >= expected + ARTIFACT_CHUNK_WINDOW or (index > expected and self._ended):
             why = "the chunk before was short, so it was the last" if self._ended else "it is too far ahead"
             raise InvalidRequest(
@@ -96,13 +109,13 @@ class OpenUpload:
                 await asyncio.shield(future)
         except TimeoutError as error:
             self._waiting.pop(index, None)
-            expected = self.next_chunk
+            expected = self.whole_chunks
             raise Unavailable(f"chunk {expected} did not arrive", expected=expected, retry_after_ms=100) from error
 
     async def _append(self) -> None:
         """Append the waiting chunks that are next in order."""
         async with self.lock:
-            while (index := self.next_chunk) in self._waiting:
+            while (index := self.whole_chunks) in self._waiting:
                 data, future = self._waiting.pop(index)
                 # A takeover may begin within a chunk.
                 known = self.staging.size - index * self.upload.chunk_bytes
@@ -111,16 +124,16 @@ class OpenUpload:
                 except HiveError as error:
                     self._fail(future, error)
                     return
+                self._ended = len(data) < self.upload.chunk_bytes
                 if not future.done():
                     future.set_result(None)
-                if len(data) < self.upload.chunk_bytes:
-                    self._ended = True
+                if self._ended:
                     break
             self._answer_duplicates()
 
     def _answer_duplicates(self) -> None:
         """Answer duplicates of chunks that were appended in the meantime."""
-        for index in [index for index in self._waiting if index < self.next_chunk]:
+        for index in [index for index in self._waiting if index < self.whole_chunks]:
             future = self._waiting.pop(index)[1]
             if not future.done():
                 future.set_result(None)

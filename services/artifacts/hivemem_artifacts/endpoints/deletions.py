@@ -48,6 +48,7 @@ class ArtifactDeleter:
             name=body.name,
             version=deletion.through + 1,
             deleted_at=time_from_microseconds(outcome.stamp.at),
+            duplicate=outcome.duplicate,
         )
 
     async def delete_for(self, tenant: str, place: str, *, actor: str, cause: str, saved_until: int) -> None:

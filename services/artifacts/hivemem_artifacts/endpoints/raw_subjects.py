@@ -1,5 +1,6 @@
 """The raw subjects of the service: chunks of uploads, chunks of downloads, and commits forwarded between workers."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from hivemem_artifacts.endpoints.open_uploads import OpenUploads
@@ -12,6 +13,7 @@ from hivemem_contracts.artifacts.operations import COMMIT, GET, NAME
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.bus.requests.discovery import Endpoint
 from hivemem_runtime.bus.requests.raw_subjects import RawSubject
 from hivemem_runtime.policy import Policy
 
@@ -47,10 +49,14 @@ class RawSubjects(Background):
         chunks, forwarded = uploads_pattern(open_uploads.member), commits_pattern(open_uploads.member)
         limit = CHUNKS_UNDER_WAY
         self._subjects = (
-            RawSubject(chunks, uploads.chunk, COMMIT, policy, under_way=limit),
-            RawSubject(forwarded, commits.answer_forwarded, COMMIT, policy, under_way=limit),
-            RawSubject(CONTENTS_PATTERN, reads.chunk, GET, policy, queue=NAME, under_way=limit),
+            RawSubject(chunks, uploads.chunk, COMMIT, policy, name="chunk", under_way=limit),
+            RawSubject(forwarded, commits.answer_forwarded, COMMIT, policy, name="forwarded_commit", under_way=limit),
+            RawSubject(CONTENTS_PATTERN, reads.chunk, GET, policy, name="read", queue=NAME, under_way=limit),
         )
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        return [subject.endpoint for subject in self._subjects]
 
     async def start(self, client: Client) -> None:
         await self._store.check()

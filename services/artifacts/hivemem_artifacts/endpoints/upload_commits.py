@@ -145,7 +145,7 @@ class UploadCommits:
         staging = opened.staging
         if size is not None and staging.size != size:
             raise InvalidRequest(
-                f"size: {staging.size} of {size} bytes were received", field="size", expected=opened.next_chunk
+                f"size: {staging.size} of {size} bytes were received", field="size", expected=opened.whole_chunks
             )
         if not staging.size and sha256 not in (None, _EMPTY):
             raise InvalidRequest("size: no bytes were received yet", field="size", expected=0)

@@ -107,6 +107,7 @@ def copied_record(copy: MemoryCopy, target: CurrentHead, agent: str, now: int) -
         memory.source,
         past_of(copy.source, memory),
         erasure_before(target),
+        memory.index,
     )
     if expired(memory, now):
         record.expires_at = None
@@ -167,6 +168,7 @@ def imported_record(
         None if item.source is None else item.source.model_dump(),
         copied_from,
         erasure_before(head),
+        item.index,
     )
     require_times(record, now)
     record.digest = digest_of(record)

@@ -1,13 +1,13 @@
 """The rules of an erasure: its start, its progress, its end and the confirmations of other workers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from hivemem_contracts.errors import NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.memory.requests import ConfirmErasure
 from hivemem_memory.decisions.preconditions import memory_not_found
-from hivemem_memory.entities.erasures import ERASURE, Erasure
+from hivemem_memory.entities.erasures import DONE, ERASURE, REMOVED, RUNNING, Erasure
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.identities import idempotency_conflict
@@ -69,10 +69,24 @@ def count_erased(
     return _append(receipt, counted)
 
 
-def finish_erasure(heads: Heads, receipt: str, reached: str | None, now: int) -> Decision:
+def finish_removal(heads: Heads, receipt: str, reached: str | None, followers: Collection[str], now: int) -> Decision:
+    """End the removal of the memories. The erasure is done once every follower has confirmed, too."""
     erasure = _running(heads, receipt, reached)
-    done = replace(erasure, status="done", finished_at=now, reached=None)
-    return _append(receipt, replace(done, confirmed=_confirmed(done, OWN_NAME, done.versions, now)))
+    confirmed = _confirmed(erasure, OWN_NAME, erasure.versions, now)
+    removed = replace(erasure, status=REMOVED, reached=None, confirmed=confirmed, awaited=sorted(followers))
+    return _append(receipt, _settled(removed, now) or _told(removed, REMOVED))
+
+
+def drop_followers(heads: Heads, receipt: str, followers: Collection[str], now: int) -> Decision:
+    """Await only workers that still follow erasures."""
+    erasure = find_erasure(heads(ERASURE, receipt), receipt)
+    if erasure.status != REMOVED:
+        return []
+    awaited = [worker for worker in erasure.awaited if worker in followers]
+    if awaited == erasure.awaited:
+        return []
+    left = replace(erasure, awaited=awaited, announced=None)
+    return _append(receipt, _settled(left, now) or left)
 
 
 def confirm_erasure(heads: Heads, command: ConfirmErasure, now: int) -> Decision:
@@ -86,7 +100,8 @@ def confirm_erasure(heads: Heads, command: ConfirmErasure, now: int) -> Decision
             limit=CONFIRMATIONS,
             actual=len(confirmed),
         )
-    return _append(command.receipt, replace(erasure, confirmed=confirmed))
+    counted = replace(erasure, confirmed=confirmed, announced=None)
+    return _append(command.receipt, _settled(counted, now) or counted)
 
 
 def find_erasure(head: Head[Erasure] | None, receipt: str) -> Erasure:
@@ -111,9 +126,23 @@ def _running(heads: Heads, receipt: str, reached: str | None) -> Erasure:
     """Return the erasure if it is unchanged since this worker read it. Raises `RevisionConflict` if another worker
     advanced it."""
     erasure = find_erasure(heads(ERASURE, receipt), receipt)
-    if erasure.status != "running" or erasure.reached != reached:
+    if erasure.status != RUNNING or erasure.reached != reached:
         raise RevisionConflict(f"another worker carries out erasure {receipt!r}")
     return erasure
+
+
+def _settled(erasure: Erasure, now: int) -> Erasure | None:
+    """Return the erasure as it is done, or None while it is not. Whoever has confirmed is awaited no more."""
+    if erasure.status != REMOVED:
+        return None
+    names = {confirmation["worker"] for confirmation in erasure.confirmed}
+    if not names.issuperset(erasure.awaited):
+        return None
+    return _told(replace(erasure, status=DONE, finished_at=now, awaited=[]), DONE)
+
+
+def _told(erasure: Erasure, operation: str) -> Erasure:
+    return replace(erasure, told=erasure.told + 1, announced=operation)
 
 
 def _confirmed(erasure: Erasure, worker: str, removed: int, now: int) -> list[dict[str, object]]:

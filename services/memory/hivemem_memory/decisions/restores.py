@@ -76,6 +76,7 @@ def _again(past: MemoryHead | MemoryRecord, created_at: int, now: int) -> Memory
         None if expires_at is not None and expires_at <= now else expires_at,
         past.source,
         past.copied_from,
+        index=past.index,
     )
     record.digest = digest_of(record)
     return record

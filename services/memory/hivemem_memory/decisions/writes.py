@@ -49,6 +49,7 @@ def put_memory(
         _plain(command.source) if "source" in given else before.source,
         before.copied_from,
         head.at if head is not None and head.value is None else None,
+        command.index if "index" in given else before.index,
     )
     require_times(record, now)
     record.digest = digest_of(record)
@@ -123,6 +124,7 @@ def _next(operation: str, memory: MemoryHead, value: Any, *, deleted: bool = Fal
         memory.expires_at,
         memory.source,
         memory.copied_from,
+        index=memory.index,
     )
     record.digest = digest_of(record)
     return record

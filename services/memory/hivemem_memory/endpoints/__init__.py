@@ -7,6 +7,7 @@ from hivemem_memory.endpoints import (
     forks,
     leases,
     memory_lists,
+    namespace_lists,
     namespaces,
     reads,
     writes,
@@ -21,6 +22,7 @@ def bind(service: Service, *, trail: AuditTrail, eraser: Eraser, queues: LeaseQu
     writes.bind(service, trail)
     reads.bind(service)
     memory_lists.bind(service)
+    namespace_lists.bind(service)
     namespaces.bind(service)
     forks.bind(service)
     export_import.bind(service, trail)

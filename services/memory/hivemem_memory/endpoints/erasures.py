@@ -4,27 +4,31 @@ erasure."""
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
+from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, RevisionConflict, Unavailable
-from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.memory import operations, requests
-from hivemem_contracts.memory.models import Confirmation, ErasureReceipt
+from hivemem_contracts.memory.changes import ERASURES_FOLLOWED
+from hivemem_contracts.memory.models import ErasureReceipt
 from hivemem_memory.decisions.erasures import (
     ErasureOrder,
     begin_erasure,
     behind,
     confirm_erasure,
     count_erased,
+    drop_followers,
     find_erasure,
-    finish_erasure,
+    finish_removal,
     ranges_of,
 )
-from hivemem_memory.entities.erasures import ERASURE, Erasure
+from hivemem_memory.entities.erasures import DONE, ERASURE, REMOVED, RUNNING, Erasure, receipt_fields
 from hivemem_memory.entities.memories import MEMORY, receipt_id
 from hivemem_runtime.background import Background
+from hivemem_runtime.bus.connection import Client
+from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.erasing import TRIES, Announcements, erase_announced
 from hivemem_runtime.ledger.entity import AnyEntity
@@ -90,7 +94,11 @@ class Eraser(Background):
     def __init__(self, ledger: Ledger, announcer: ErasureAnnouncements) -> None:
         self._ledger = ledger
         self._announcer = announcer
+        self._feed: FeedReading | None = None
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def start(self, client: Client) -> None:
+        self._feed = FeedReading(client)
 
     async def stop(self) -> None:
         tasks = list(self._tasks.values())
@@ -99,8 +107,8 @@ class Eraser(Background):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def erase(self, call: Call, body: requests.EraseMemories) -> ErasureReceipt:
-        """Begin an erasure and return its receipt. A durable command completes only with the erasure, so that the
-        agent's next commands are not erased."""
+        """Begin an erasure and return its receipt. A durable command completes only once the memories are removed, so
+        that the agent's next commands are not erased."""
         sender = call.sender
         receipt = receipt_id(sender.tenant, sender.agent, call.message_id)
         order = ErasureOrder((body.namespace,), body.key, sender.agent, call.message_id, call.published_at)
@@ -109,8 +117,9 @@ class Eraser(Background):
         )
         if begun.record is not None and not begun.duplicate:
             self._carry_out(sender.tenant, receipt, None)
-        erasure = await self._wait(sender.tenant, receipt)
-        if call.route is not None and erasure.status == "running":
+        # The commands behind a durable one wait only until the memories are removed.
+        erasure = await self._wait(sender.tenant, receipt, DONE if call.route is None else REMOVED)
+        if erasure.status == RUNNING and call.route is not None:
             raise Unavailable(f"erasure {receipt!r} is still running", retry_after_ms=500)
         return receipt_of(receipt, erasure)
 
@@ -127,7 +136,7 @@ class Eraser(Background):
             return
         receipt = receipt_id(tenant, actor, cause)
         self._carry_out(tenant, receipt, latest)
-        while (await self._wait(tenant, receipt)).status == "running":
+        while (await self._wait(tenant, receipt, REMOVED)).status == RUNNING:
             log.info("erasure of a session is running", session_id=session_id, receipt=receipt)
 
     async def _begin(self, tenant: str, order: ErasureOrder) -> bool:
@@ -151,8 +160,26 @@ class Eraser(Background):
 
     def resume(self, tenant: str, receipt: str, head: Head[Erasure]) -> None:
         """Resume an abandoned erasure. Memories written after the erasure was requested are spared."""
-        if head.value is not None and head.value.status == "running" and _abandoned(head):
+        if head.value is not None and head.value.status == RUNNING and _abandoned(head):
             self._carry_out(tenant, receipt, head.value.requested_at + SKEW_MICROSECONDS)
+
+    async def settle(self, tenant: str, receipt: str, head: Head[Erasure]) -> None:
+        """End the wait for workers that do not follow erasures any more."""
+        if head.value is None or head.value.status != REMOVED:
+            return
+        followers = await self._followers()
+        if not followers.issuperset(head.value.awaited):
+            work = ErasureScope(tenant, head.value.requested_by, head.value.cause, None)
+            await self._commit(work, receipt, lambda heads, now: drop_followers(heads, receipt, followers, now))
+
+    async def _followers(self) -> set[str]:
+        """Return the services that have to confirm erasures: their consumer of the feed exists, even if no worker of
+        theirs runs just now."""
+        if self._feed is None:
+            raise Unavailable("this worker is stopping", retry_after_ms=500)
+        names = [contract.name for contract in SERVICES]
+        follow = await asyncio.gather(*(self._feed.has_consumer(f"{name}-{ERASURES_FOLLOWED}") for name in names))
+        return {name for name, follows in zip(names, follow, strict=True) if follows}
 
     async def forget(self, entity: AnyEntity, tenant: str, id: str) -> None:
         """Remove an entity that is not a memory and whose retention has ended."""
@@ -161,8 +188,8 @@ class Eraser(Background):
     async def _read(self, tenant: str, receipt: str) -> Erasure:
         return find_erasure(await self._ledger.head(ERASURE, tenant, receipt), receipt)
 
-    async def _wait(self, tenant: str, receipt: str) -> Erasure:
-        """Wait a limited time for an erasure to finish. Raises the error of this worker's own task."""
+    async def _wait(self, tenant: str, receipt: str, wanted: str) -> Erasure:
+        """Wait a limited time for an erasure to be `REMOVED` or `DONE`. Raises the error of this worker's own task."""
         loop = asyncio.get_running_loop()
         until = loop.time() + PATIENCE_SECONDS
         while True:
@@ -173,10 +200,11 @@ class Eraser(Background):
                     task.result()
             head = await self._ledger.head(ERASURE, tenant, receipt)
             erasure = find_erasure(head, receipt)
-            if erasure.status == "done" or loop.time() >= until:
+            if erasure.status in (DONE, wanted) or loop.time() >= until:
                 return erasure
             if task is None and head is not None:
                 self.resume(tenant, receipt, head)
+            if task is None or task.done():
                 await asyncio.sleep(POLL_SECONDS)
 
     def _carry_out(self, tenant: str, receipt: str, latest: int | None) -> None:
@@ -206,7 +234,10 @@ class Eraser(Background):
                     low = behind(reached)
                 reached = await self._count_and_erase(work, receipt, low, high, reached)
             await self._announcer.caught_up()
-            await self._commit(work, receipt, lambda heads, now: finish_erasure(heads, receipt, reached, now))
+            followers = await self._followers()
+            await self._commit(
+                work, receipt, lambda heads, now: finish_removal(heads, receipt, reached, followers, now)
+            )
         except RevisionConflict:
             log.info("another worker carries out an erasure", receipt=receipt)
 
@@ -276,22 +307,7 @@ def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[Er
 
 
 def receipt_of(receipt: str, erasure: Erasure) -> ErasureReceipt:
-    return ErasureReceipt(
-        receipt=receipt,
-        namespace=erasure.namespace,
-        key=erasure.key,
-        status="done" if erasure.status == "done" else "running",
-        entries=erasure.entries,
-        versions=erasure.versions,
-        requested_by=erasure.requested_by,
-        requested_at=time_from_microseconds(erasure.requested_at),
-        finished_at=None if erasure.finished_at is None else time_from_microseconds(erasure.finished_at),
-        confirmed=[_confirmation(found) for found in erasure.confirmed],
-    )
-
-
-def _confirmation(found: dict[str, Any]) -> Confirmation:
-    return Confirmation(worker=found["worker"], removed=found["removed"], at=time_from_microseconds(found["at"]))
+    return ErasureReceipt.model_validate(receipt_fields(receipt, erasure))
 
 
 def _abandoned(head: Head[Erasure]) -> bool:

@@ -30,6 +30,7 @@ _CONTENT = (
     "valid_to",
     "expires_at",
     "source",
+    "index",
 )
 
 

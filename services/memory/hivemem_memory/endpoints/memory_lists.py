@@ -9,6 +9,7 @@ from typing import Final
 from hivemem_contracts.identifiers import covers, microseconds_from_time
 from hivemem_contracts.memory import operations, replies, requests
 from hivemem_memory.decisions.preconditions import expired
+from hivemem_memory.decisions.value_conditions import FieldValue, meets
 from hivemem_memory.endpoints.wire_format import memory_fields
 from hivemem_memory.entities.memories import MEMORY, MemoryHead
 from hivemem_runtime.clock import now_microseconds
@@ -42,7 +43,7 @@ def index_range(body: requests.ListMemories) -> IndexRange:
 
 def _by_place(body: requests.ListMemories) -> IndexRange:
     kind, creator = body.memory_type, body.created_by
-    later = body.updated_after is not None or body.valid_at is not None
+    later = body.updated_after is not None or body.valid_at is not None or body.where is not None
     low, high = below(body.prefix)
     if body.include_deleted:
         return IndexRange("current", {}, low, high, sieved=later or kind is not None or creator is not None)
@@ -58,11 +59,11 @@ def _by_time(body: requests.ListMemories) -> IndexRange:
     after = _moment(body.updated_after)
     low = None if after is None else after + 1
     if ":" in body.prefix:
-        sieved = body.memory_type is not None or body.created_by is not None or body.valid_at is not None
-        deeper = body.prefix != scope_of(body.prefix)
-        return IndexRange(
-            "scope_update", {"scope": scope_of(body.prefix)}, low, None, reverse=True, sieved=sieved or deeper
+        scope = scope_of(body.prefix)
+        sieved = body.prefix != scope or any(
+            one is not None for one in (body.memory_type, body.created_by, body.valid_at, body.where)
         )
+        return IndexRange("scope_update", {"scope": scope}, low, None, reverse=True, sieved=sieved)
     if body.memory_type is not None and not body.include_deleted:
         return IndexRange("type_update", {"memory_type": body.memory_type}, low, None, reverse=True, sieved=True)
     return IndexRange("update", {}, low, None, reverse=True, sieved=True)
@@ -79,6 +80,7 @@ class MemoryFilter:
     now: int
     after: int | None = None
     valid_at: int | None = None
+    where: Mapping[str, FieldValue] | None = None
 
     def ended(self, memory: MemoryHead) -> bool:
         return memory.deleted or expired(memory, self.now)
@@ -91,6 +93,7 @@ class MemoryFilter:
             and (self.after is None or memory.updated_at > self.after)
             and (self.valid_at is None or _valid(memory, self.valid_at))
             and covers(self.prefix, namespace_and_key(place)[0])
+            and (self.where is None or (not self.ended(memory) and meets(memory.value, self.where)))
         )
 
 
@@ -169,9 +172,11 @@ class MemoryLists:
     async def list(self, call: Call, body: requests.ListMemories) -> bytes:
         after, valid_at = _moment(body.updated_after), _moment(body.valid_at)
         kind, creator, deleted = body.memory_type, body.created_by, body.include_deleted
-        bookmark = Bookmark("list", body.prefix, kind, creator, after, valid_at, deleted, body.sort)
+        bookmark = Bookmark(
+            "list", body.prefix, kind, creator, after, valid_at, deleted, body.sort, *sorted((body.where or {}).items())
+        )
         cursor, average = bookmark.find(body.cursor, str, int) if body.cursor else (None, 0)
-        sieve = MemoryFilter(body.prefix, kind, creator, deleted, now_microseconds(), after, valid_at)
+        sieve = MemoryFilter(body.prefix, kind, creator, deleted, now_microseconds(), after, valid_at, body.where)
         lines = Lines(body.limit, average)
         reached = await IndexScan(self._ledger, call.sender.tenant, index_range(body), sieve, lines).fill(cursor)
         return lines.answer(None if reached is None else bookmark.put(reached, lines.average))

@@ -26,6 +26,7 @@ def memory_fields(place: str, memory: MemoryHead, *, ended: bool = False) -> dic
         "valid_to": None if end is None else format_microseconds(end),
         "expires_at": None if expires_at is None else format_microseconds(expires_at),
         "source": memory.source,
+        "index": memory.index,
         "copied_from": memory.copied_from,
         "digest": memory.digest,
         "created_by": memory.created_by,

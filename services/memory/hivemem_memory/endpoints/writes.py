@@ -1,8 +1,8 @@
 """The operations that put, patch, delete and restore memories. Each commits one decision."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -22,6 +22,7 @@ from hivemem_runtime.ledger.port import Append, Decision, Heads, Ledger, Outcome
 from hivemem_runtime.service import Call, Service
 
 Written = requests.PutMemory | requests.PatchMemory | requests.DeleteMemory | requests.RestoreMemory
+PartT = TypeVar("PartT", requests.PutMemory, requests.DeleteMemory)
 
 
 def bind(service: Service, trail: AuditTrail) -> None:
@@ -29,6 +30,7 @@ def bind(service: Service, trail: AuditTrail) -> None:
     service.command(operations.PATCH, plan_patch, answer_written)
     service.command(operations.DELETE, plan_delete, answer_written)
     service.handler(operations.PUT_BATCH, partial(put_batch, service.ledger, trail))
+    service.handler(operations.DELETE_BATCH, partial(delete_batch, service.ledger, trail))
     service.handler(operations.RESTORE, partial(restore, service.ledger))
 
 
@@ -82,30 +84,52 @@ async def restore(ledger: Ledger, call: Call, body: requests.RestoreMemory) -> r
 
 
 async def put_batch(ledger: Ledger, trail: AuditTrail, call: Call, body: requests.PutMemories) -> bytes:
-    puts = body.puts
-    places = [place_of(put.namespace, put.key) for put in puts]
     tenant, agent, published_at = call.sender.tenant, call.sender.agent, call.published_at
 
+    def put(staged: StagedMemories, head: CurrentHead, part: requests.PutMemory) -> MemoryRecord:
+        require_announceable(tenant, part.namespace, part.key)
+        return put_memory(staged.heads, head, part, agent, published_at, staged.now)
+
+    return await _write_batch(ledger, trail, call, body.puts, put)
+
+
+async def delete_batch(ledger: Ledger, trail: AuditTrail, call: Call, body: requests.DeleteMemories) -> bytes:
+    published_at = call.published_at
+
+    def delete(staged: StagedMemories, head: CurrentHead, part: requests.DeleteMemory) -> MemoryRecord:
+        return delete_memory(staged.heads, head, part, published_at, staged.now)
+
+    return await _write_batch(ledger, trail, call, body.deletes, delete)
+
+
+async def _write_batch(
+    ledger: Ledger,
+    trail: AuditTrail,
+    call: Call,
+    bodies: Sequence[PartT],
+    decide_record: Callable[[StagedMemories, CurrentHead, PartT], MemoryRecord],
+) -> bytes:
+    """Commit the next version of each memory, and return the outcome of each part."""
+    places = [place_of(part.namespace, part.key) for part in bodies]
+
     def do_part(staged: StagedMemories, number: int) -> PartResult:
-        put, place = puts[number], places[number]
-        require_announceable(tenant, put.namespace, put.key)
-        head = staged.head(place)
-        record = put_memory(staged.heads, head, put, agent, published_at, staged.now)
-        return [staged.append(place, head, record), record.created_at is None]
+        head = staged.head(places[number])
+        record = decide_record(staged, head, bodies[number])
+        return [staged.append(places[number], head, record), record.created_at is None]
 
     reads: list[tuple[AnyEntity, str]] = []
-    reads += [(LEASE, place_of(put.lease.namespace, put.lease.key)) for put in puts if put.lease is not None]
-    if published_at is not None:
-        reads += [fence for put in puts for fence in fences_of(put.namespace, put.key)]
-    batch = Batch(call.request_id, agent, places, do_part, reads)
-    parts = await commit_batch(ledger, trail, call, puts, batch)
-    return orjson.dumps({"results": [_outcome(*part) for part in zip(puts, *parts, strict=True)]})
+    reads += [(LEASE, place_of(part.lease.namespace, part.lease.key)) for part in bodies if part.lease is not None]
+    if call.published_at is not None:
+        reads += [fence for part in bodies for fence in fences_of(part.namespace, part.key)]
+    batch = Batch(call.request_id, call.sender.agent, places, do_part, reads)
+    parts = await commit_batch(ledger, trail, call, bodies, batch)
+    return orjson.dumps({"results": [_outcome(*part) for part in zip(bodies, *parts, strict=True)]})
 
 
-def _outcome(put: requests.PutMemory, result: PartResult | HiveError, duplicate: bool) -> dict[str, Any]:
+def _outcome(part: Written, result: PartResult | HiveError, duplicate: bool) -> dict[str, Any]:
     """Return the wire format of a `MemoryOutcome`. A model for each of a thousand outcomes would dominate the
     request."""
-    outcome = {"namespace": put.namespace, "key": put.key}
+    outcome = {"namespace": part.namespace, "key": part.key}
     if isinstance(result, HiveError):
         return {**outcome, "version": None, "created": None, "duplicate": None, **result.body()}
     version, created = result

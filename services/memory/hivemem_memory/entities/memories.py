@@ -30,7 +30,8 @@ class MemoryRecord:
 
     Treat it as immutable: a frozen dataclass takes seven times as long to construct, and every write constructs one.
     `created_at` is None in the first version, because its time is known only after the commit. `erased_at` is set in
-    the first version after an erasure.
+    the first version after an erasure. `index` has the texts by which recall finds the memory, false, or None for its
+    own text.
     """
 
     operation: str
@@ -48,6 +49,7 @@ class MemoryRecord:
     source: dict[str, Any] | None = None
     copied_from: dict[str, Any] | None = None
     erased_at: int | None = None
+    index: Any = None
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class MemoryHead:
     source: dict[str, Any] | None = None
     copied_from: dict[str, Any] | None = None
     erased_at: int | None = None
+    index: Any = None
 
 
 def evolve_memory(head: MemoryHead | None, record: MemoryRecord, stamp: Stamp) -> MemoryHead:
@@ -99,11 +102,14 @@ def evolve_memory(head: MemoryHead | None, record: MemoryRecord, stamp: Stamp) -
         record.source,
         record.copied_from,
         erased_at,
+        record.index,
     )
 
 
 def digest_of(record: MemoryRecord) -> str:
-    """Return the SHA-256 of a version's content, without its writer, time and number."""
+    """Return the SHA-256 of a version's content, without its writer, time and number.
+
+    `index` counts only if it has a value, so that versions of earlier releases keep their digests."""
     said = {
         "deleted": record.deleted,
         "expires_at": record.expires_at,
@@ -115,6 +121,8 @@ def digest_of(record: MemoryRecord) -> str:
         "valid_to": record.valid_to,
         "value": record.value,
     }
+    if record.index is not None:
+        said["index"] = record.index
     return sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -135,6 +143,7 @@ def version_fields(record: MemoryRecord, stamp: Stamp) -> dict[str, Any]:
         "valid_to": _moment(record.valid_to),
         "expires_at": _moment(record.expires_at),
         "source": record.source,
+        "index": record.index,
         "copied_from": record.copied_from,
         "digest": record.digest,
         "created_by": record.created_by,
@@ -217,7 +226,7 @@ MEMORY: Final = Entity(
     indexed=_index_memory,
     indexes=(
         Index("current", (), None, covering=("version", "deleted", "updated_at", "memory_type", "created_by")),
-        Index("live", (), None, only="live"),
+        Index("live", (), None, only="live", covering=("expires_at",)),
         Index("type", ("memory_type",), None, only="live"),
         Index("creator", ("created_by",), None, only="live", covering=("memory_type",)),
         # These two indexes include deleted memories, because a list by time may ask for them.

@@ -1,6 +1,7 @@
 """The rules of sessions. Each is a pure function of the current heads, a command and the time. It returns the
 records to append or raises a refusal."""
 
+from hivemem_sessions.decisions.apps import put_app
 from hivemem_sessions.decisions.events import append_event
 from hivemem_sessions.decisions.lifecycle import (
     begin_deletion,
@@ -18,6 +19,7 @@ __all__ = [
     "change_status",
     "create_session",
     "fork_session",
+    "put_app",
     "put_machine",
     "set_state",
     "update_session",

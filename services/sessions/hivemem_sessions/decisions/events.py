@@ -9,7 +9,7 @@ from hivemem_runtime.ledger.port import Append, Decision, Heads
 from hivemem_sessions.decisions.machines import move_machine
 from hivemem_sessions.decisions.preconditions import expect, find_session, require_writable
 from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
-from hivemem_sessions.entities import SESSION, SessionRecord
+from hivemem_sessions.entities import SESSION, SessionRecord, StateChange
 
 
 def append_event(heads: Heads, command: AppendEvent, event_id: str, agent: str) -> Decision:
@@ -18,20 +18,22 @@ def append_event(heads: Heads, command: AppendEvent, event_id: str, agent: str) 
     expect(f"session {command.session_id!r}", command.expect_revision, head.version)
     require_writable(command.session_id, session)
     event = _event(command, event_id, agent)
-    delta = command.state_delta
+    delta, nulls = command.state_delta, command.state_nulls or None
+    change = StateChange(delta or {}, nulls or ())
     record = SessionRecord(
         "event",
         sequence=session.event_count + 1,
         event=event,
         delta=delta,
-        state_bytes=own_state_bytes(session, delta, "state_delta") if delta else None,
+        nulls=nulls,
+        state_bytes=own_state_bytes(session, change, "state_delta") if change.keys else None,
         status="active" if session.status == "created" else None,
         previous_status="created" if session.status == "created" else None,
         machine_state=move_machine(command.session_id, session, event),
         offset=session.offset,
     )
     own: list[Append[Any, Any]] = [Append(SESSION, command.session_id, record)]
-    return own + shared_appends(heads, command.session_id, session, delta, "state_delta") if delta else own
+    return own + shared_appends(heads, command.session_id, session, change, "state_delta")
 
 
 def _event(command: AppendEvent, event_id: str, agent: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The rules for creating, updating, forking and deleting a session, and for its status changes."""
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -11,10 +10,11 @@ from hivemem_contracts.sessions.requests import CreateSession, UpdateSession
 from hivemem_contracts.sizes import check_size
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 from hivemem_runtime.merge_patch import merge_patch
+from hivemem_sessions.decisions.apps import declared_indexes
 from hivemem_sessions.decisions.machines import starting_machine
 from hivemem_sessions.decisions.preconditions import TRANSITIONS, expect, find_session, session_not_found
 from hivemem_sessions.decisions.shares import share_segments
-from hivemem_sessions.decisions.state import own_state_bytes, shared_appends
+from hivemem_sessions.decisions.state import entries_bytes, own_state_bytes, shared_appends
 from hivemem_sessions.entities import (
     DELETION,
     SESSION,
@@ -23,8 +23,8 @@ from hivemem_sessions.entities import (
     SessionHead,
     SessionRecord,
     State,
-    is_shared,
-    merge,
+    StateChange,
+    is_own,
     without_temporary,
 )
 
@@ -32,18 +32,19 @@ from hivemem_sessions.entities import (
 def create_session(heads: Heads, command: CreateSession, session_id: str) -> Decision:
     """Create a session. Each key of the initial state goes to the scope that its prefix names."""
     offset = _require_absent(heads, session_id)
-    initial = command.initial_state or {}
+    initial = StateChange(command.initial_state or {}, command.state_nulls or ())
     blank = SessionHead(command.app_name, command.user_id, command.project_id, "created", {}, 0, {}, 0, 0, 0)
     opening: dict[str, Any] = {
         "app_name": command.app_name,
         "user_id": command.user_id,
         "project_id": command.project_id,
         "status": "created",
-        "state": merge({}, {key: value for key, value in initial.items() if not is_shared(key)}),
+        "state": initial.part(is_own).entries,
         "state_bytes": own_state_bytes(blank, initial, "initial_state"),
         "metadata": command.metadata,
         "event_count": 0,
         "offset": offset,
+        "indexes": declared_indexes(heads, command.app_name),
     }
     if command.machine is not None:
         opening["machine"] = starting_machine(heads, command.machine)
@@ -77,7 +78,7 @@ def change_status(heads: Heads, session_id: str, status: str) -> Decision:
     record = SessionRecord(
         "status",
         delta=delta,
-        state_bytes=own_state_bytes(session, delta, "state") if delta else None,
+        state_bytes=own_state_bytes(session, StateChange(delta), "state") if delta else None,
         status=status,
         previous_status=session.status,
     )
@@ -113,13 +114,14 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
         "project_id": session.project_id,
         "status": "active" if session.event_count else "created",
         "state": state,
-        "state_bytes": own_state_bytes(replace(session, state={}, state_bytes=0), state, "state"),
+        "state_bytes": entries_bytes(state),
         "metadata": session.metadata,
         "event_count": session.event_count,
         "machine": session.machine,
         "origin": {"session_id": origin_id, "revision": origin.version, "sequence": session.event_count},
         "segments": segments,
         "offset": offset,
+        "indexes": declared_indexes(heads, session.app_name),
     }
     fork: list[Append[Any, Any]] = [Append(SESSION, session_id, SessionRecord("forked", opening=opening))]
     return fork + share_segments(session_id, segments)

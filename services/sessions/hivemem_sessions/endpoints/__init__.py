@@ -1,7 +1,7 @@
 """The operations of the sessions service. A write commits a decision; a read asks an index."""
 
 from hivemem_runtime.service import Service
-from hivemem_sessions.endpoints import events, forks, lifecycle, machines, session_list, state
+from hivemem_sessions.endpoints import apps, events, forks, lifecycle, machines, session_list, state
 from hivemem_sessions.endpoints.deletion import SessionEraser
 
 
@@ -12,3 +12,4 @@ def bind(service: Service, eraser: SessionEraser) -> None:
     state.bind(service)
     machines.bind(service)
     forks.bind(service)
+    apps.bind(service)

@@ -37,6 +37,7 @@ def event_model(record: Record[SessionRecord]) -> Event:
         author=event["author"],
         content=event["content"],
         state_delta=record.value.delta,
+        state_nulls=record.value.nulls,
         metadata=event["metadata"],
         parent_id=event["parent_id"],
         occurred_at=None if occurred_at is None else datetime.fromisoformat(occurred_at),

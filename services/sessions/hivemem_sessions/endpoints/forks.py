@@ -5,7 +5,7 @@ from functools import partial
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.sessions import operations, requests
-from hivemem_contracts.sessions.models import Session
+from hivemem_contracts.sessions.replies import SessionWritten
 from hivemem_runtime.ledger.port import Decision, Head, Heads, Ledger
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import fork_session
@@ -18,7 +18,7 @@ def bind(service: Service) -> None:
     service.handler(operations.FORK, partial(fork, service.ledger))
 
 
-async def fork(ledger: Ledger, call: Call, body: requests.ForkSession) -> Session:
+async def fork(ledger: Ledger, call: Call, body: requests.ForkSession) -> SessionWritten:
     tenant = call.sender.tenant
     session_id = body.new_session_id or new_id()
     require_announceable(tenant, session_id, ())

@@ -6,7 +6,7 @@ from typing import Any
 
 from hivemem_contracts.identifiers import microseconds_from_time, new_id, time_from_microseconds
 from hivemem_contracts.sessions import operations, replies, requests
-from hivemem_contracts.sessions.models import Session
+from hivemem_runtime.ledger.cursor import encode_cursor
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import begin_deletion, change_status, create_session, update_session
@@ -19,14 +19,14 @@ from hivemem_sessions.endpoints.session_views import (
     view,
     written_session,
 )
-from hivemem_sessions.entities import DELETION, SESSION, scope_ids
+from hivemem_sessions.entities import APP, DELETION, SESSION, scope_ids
 from hivemem_sessions.entities.announcements import require_announceable
 
 
 def bind(service: Service, eraser: SessionEraser) -> None:
     ledger = service.ledger
 
-    async def answer(call: Call, body: Any, outcome: Outcome) -> Session:
+    async def answer(call: Call, body: Any, outcome: Outcome) -> replies.SessionWritten:
         return await written_session(ledger, call.sender.tenant, outcome)
 
     service.command(operations.CREATE, plan_create, answer)
@@ -42,7 +42,8 @@ def plan_create(call: Call, body: requests.CreateSession) -> Write:
     session_id = body.session_id or new_id()
     scopes = scope_ids(body.user_id, body.app_name, body.project_id).values()
     require_announceable(call.sender.tenant, session_id, scopes)
-    return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id))
+    reads = [(APP, body.app_name)]
+    return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id), reads)
 
 
 def plan_update(call: Call, body: requests.UpdateSession) -> Write:
@@ -82,8 +83,13 @@ async def get(ledger: Ledger, call: Call, body: requests.GetSession) -> replies.
     if not body.events:
         return replies.SessionView.model_construct(session=await viewing, events=[])
     newest = read_events(ledger, tenant, found, limit=body.events, reverse=True)
-    session, (events, _) = await asyncio.gather(viewing, newest)
-    return replies.SessionView.model_construct(session=session, events=list(reversed(events)))
+    session, (events, more) = await asyncio.gather(viewing, newest)
+    return replies.SessionView.model_construct(
+        session=session,
+        events=events[::-1],
+        cut=more and len(events) < body.events,
+        cursor=encode_cursor("events", True, events[-1].sequence) if more else None,
+    )
 
 
 async def delete(
@@ -93,5 +99,8 @@ async def delete(
     begun = await ledger.commit(call.write(DELETION, session_id, lambda heads, now: begin_deletion(heads, session_id)))
     stamp = await eraser.delete(call.sender, session_id, begun, cause=call.message_id)
     return replies.SessionDeleted(
-        session_id=session_id, revision=stamp.version, deleted_at=time_from_microseconds(stamp.at)
+        session_id=session_id,
+        revision=stamp.version,
+        deleted_at=time_from_microseconds(stamp.at),
+        duplicate=begun.duplicate,
     )

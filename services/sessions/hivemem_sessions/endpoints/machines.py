@@ -7,7 +7,7 @@ from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.sessions import operations, requests
 from hivemem_contracts.sessions.models import Machine
-from hivemem_contracts.sessions.replies import MachineView
+from hivemem_contracts.sessions.replies import MachineView, MachineWritten
 from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
@@ -24,9 +24,9 @@ def plan_machine_put(call: Call, body: requests.PutMachine) -> Write:
     return call.write(MACHINE, body.name, lambda heads, now: put_machine(heads, body))
 
 
-def answer_machine(call: Call, body: Any, outcome: Outcome) -> MachineView:
+def answer_machine(call: Call, body: Any, outcome: Outcome) -> MachineWritten:
     assert outcome.stamp is not None
-    return _view(outcome.stamp, outcome.record)
+    return MachineWritten(**vars(_view(outcome.stamp, outcome.record)), duplicate=outcome.duplicate)
 
 
 async def get_machine(ledger: Ledger, call: Call, body: requests.GetMachine) -> MachineView:

@@ -5,6 +5,7 @@ from typing import Any
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import time_from_microseconds
 from hivemem_contracts.sessions.models import MachineState, Origin, Session
+from hivemem_contracts.sessions.replies import SessionWritten
 from hivemem_runtime.ledger.past import head_as_of, head_at
 from hivemem_runtime.ledger.port import Head, Ledger, Outcome
 from hivemem_sessions.decisions.preconditions import session_not_found
@@ -60,13 +61,16 @@ async def whole_state(ledger: Ledger, tenant: str, session: SessionHead, *, as_o
     return state
 
 
-async def written_session(ledger: Ledger, tenant: str, outcome: Outcome) -> Session:
+async def written_session(ledger: Ledger, tenant: str, outcome: Outcome) -> SessionWritten:
     """Return the session right after a write. A retry gets the session of the first write."""
     assert outcome.stamp is not None
     stamp = outcome.stamp
     if outcome.head is None:
-        return await view(ledger, tenant, await session_at_revision(ledger, tenant, stamp.id, stamp.version))
-    return await view(ledger, tenant, (Head(stamp.id, stamp.version, stamp.at, outcome.head), outcome.head))
+        found = await session_at_revision(ledger, tenant, stamp.id, stamp.version)
+    else:
+        found = Head(stamp.id, stamp.version, stamp.at, outcome.head), outcome.head
+    written = await view(ledger, tenant, found)
+    return SessionWritten.model_construct(**vars(written), duplicate=outcome.duplicate)
 
 
 async def view(ledger: Ledger, tenant: str, found: FoundSession, *, as_of: int | None = None) -> Session:

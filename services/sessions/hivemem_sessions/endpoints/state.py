@@ -2,12 +2,13 @@
 
 from functools import partial
 
+from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import set_state
 from hivemem_sessions.endpoints.session_views import session_now, whole_state
-from hivemem_sessions.entities import SCOPE, SESSION, is_shared, scope_ids
+from hivemem_sessions.entities import SCOPE, SESSION, State, is_shared, scope_ids
 
 
 def bind(service: Service) -> None:
@@ -28,12 +29,38 @@ def answer_state_set(call: Call, body: requests.SetState, outcome: Outcome) -> r
 
 async def get_state(ledger: Ledger, call: Call, body: requests.GetState) -> replies.StateView:
     tenant = call.sender.tenant
+    if body.session_id is None:
+        return await _scope_view(ledger, tenant, _scope_id(body), body.key)
+    if body.scope is not None or body.scope_id is not None:
+        field = "scope" if body.scope is not None else "scope_id"
+        raise InvalidRequest(f"{field}: either this or session_id, not both", field=field)
     head, session = await session_now(ledger, tenant, body.session_id)
     if body.key is None:
         return replies.StateView(state=await whole_state(ledger, tenant, session), revision=head.version)
     if not is_shared(body.key):
-        return replies.StateView(value=session.state.get(body.key), revision=head.version)
+        return _key_view(session.state, body.key, head.version)
     id = scope_ids(session.user_id, session.app_name, session.project_id).get(body.key.partition(":")[0] + ":")
-    scope = await ledger.head(SCOPE, tenant, id) if id else None
-    value = scope.value.state.get(body.key) if scope and scope.value else None
-    return replies.StateView(value=value, revision=scope.version if scope else 0)
+    return await _scope_view(ledger, tenant, id, body.key) if id else _key_view({}, body.key, 0)
+
+
+def _scope_id(body: requests.GetState) -> str:
+    """Return the id of the scope that a request without a session names."""
+    if body.scope is None and body.scope_id is None:
+        raise InvalidRequest("session_id: either this or scope and scope_id are required", field="session_id")
+    if body.scope is None or body.scope_id is None:
+        field = "scope" if body.scope is None else "scope_id"
+        raise InvalidRequest(f"{field}: scope and scope_id are required together", field=field)
+    if body.key is not None and not body.key.startswith(f"{body.scope}:"):
+        raise InvalidRequest(f"key: keys of this scope begin with '{body.scope}:'", field="key")
+    return f"{body.scope}:{body.scope_id}"
+
+
+async def _scope_view(ledger: Ledger, tenant: str, id: str, key: str | None) -> replies.StateView:
+    scope = await ledger.head(SCOPE, tenant, id)
+    state = scope.value.state if scope and scope.value else {}
+    revision = scope.version if scope else 0
+    return replies.StateView(state=state, revision=revision) if key is None else _key_view(state, key, revision)
+
+
+def _key_view(state: State, key: str, revision: int) -> replies.StateView:
+    return replies.StateView(value=state.get(key), exists=key in state, revision=revision)

@@ -1,9 +1,11 @@
-"""The entities of the sessions worker: sessions with their events, shared state scopes, machines, shares, deletions."""
+"""The entities of the sessions worker: sessions with their events, shared state scopes, machines, shares,
+deletions, apps."""
 
 from typing import Final
 
+from hivemem_sessions.entities.apps import APP, App
 from hivemem_sessions.entities.machines import MACHINE, MachineHead, MachineRecord
-from hivemem_sessions.entities.sessions import SESSION, SessionHead, SessionRecord, evolve_session
+from hivemem_sessions.entities.sessions import INDEXED, SESSION, SessionHead, SessionRecord, evolve_session
 from hivemem_sessions.entities.shares import DELETION, SHARE, Deletion, Share, share_id
 from hivemem_sessions.entities.state import (
     SCOPE,
@@ -13,17 +15,21 @@ from hivemem_sessions.entities.state import (
     ScopeHead,
     ScopeRecord,
     State,
+    StateChange,
+    is_own,
     is_shared,
     merge,
     scope_ids,
     without_temporary,
 )
 
-ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE, DELETION)
+ENTITIES: Final = (SESSION, SCOPE, MACHINE, SHARE, DELETION, APP)
 
 __all__ = [
+    "APP",
     "DELETION",
     "ENTITIES",
+    "INDEXED",
     "MACHINE",
     "SCOPE",
     "SESSION",
@@ -31,6 +37,7 @@ __all__ = [
     "SHARED_PREFIXES",
     "SNAPSHOT_EVERY",
     "TEMPORARY_PREFIX",
+    "App",
     "Deletion",
     "MachineHead",
     "MachineRecord",
@@ -40,7 +47,9 @@ __all__ = [
     "SessionRecord",
     "Share",
     "State",
+    "StateChange",
     "evolve_session",
+    "is_own",
     "is_shared",
     "merge",
     "scope_ids",

@@ -29,7 +29,8 @@ def announce_session(record: "SessionRecord", stamp: Stamp) -> tuple[Announcemen
         changed = {"metadata": record.metadata, "project_id": record.project_id}
         found.append(_session("updated", stamp, {name: value for name, value in changed.items() if value is not None}))
     elif record.kind == "state":
-        found.append(_session("state_changed", stamp, {"state_delta": record.delta}))
+        value = {"state_delta": record.delta or {}, "state_nulls": record.nulls}
+        found.append(_session("state_changed", stamp, value))
     return tuple(found)
 
 
@@ -46,7 +47,7 @@ def _scope_address(scope: str) -> Address:
 
 
 def announce_scope(record: "ScopeRecord", stamp: Stamp) -> tuple[Announcement, ...]:
-    value = {"state_delta": record.delta, "session_id": record.session_id}
+    value = {"state_delta": record.delta, "state_nulls": record.nulls, "session_id": record.session_id}
     previous = stamp.version - 1 or None
     return (Announcement("state", "changed", _scope_address(stamp.id), stamp.id, stamp.version, previous, value),)
 
@@ -61,6 +62,7 @@ def event_value(record: "SessionRecord", at: int) -> dict[str, Any]:
         "author": event["author"],
         "content": event["content"],
         "state_delta": record.delta,
+        "state_nulls": record.nulls,
         "metadata": event["metadata"],
         "parent_id": event["parent_id"],
         "occurred_at": event.get("occurred_at"),

@@ -8,7 +8,12 @@ from hivemem_contracts.subjects import Address
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
 from hivemem_runtime.merge_patch import merge_patch
 from hivemem_sessions.entities.announcements import announce_session
-from hivemem_sessions.entities.state import SNAPSHOT_EVERY, State, is_shared, merge
+from hivemem_sessions.entities.state import SNAPSHOT_EVERY, State, StateChange, is_own, merge
+from hivemem_sessions.entities.state_indexes import STATE_INDEX_DECLARATIONS, indexed_state
+
+INDEXED: Final = "indexed"
+"""The kind of a record that only gives a session the newest declaration of its app. It announces nothing and leaves
+`updated_at`."""
 
 
 @dataclass(slots=True)
@@ -19,7 +24,7 @@ class SessionHead:
     `segments` lists the sessions that contribute events to a fork, oldest first: the session id, the last sequence it
     contributes, and its `offset`. `machine` includes the definition, so that an append reads nothing else. If an erased
     session had the same id, `offset` is above all of its positions, because its forks may still share some of its
-    events.
+    events. `indexes` is a copy of what the app declares (see `App`), None if nothing.
     """
 
     app_name: str
@@ -38,12 +43,18 @@ class SessionHead:
     origin: dict[str, Any] | None = None
     segments: list[list[Any]] = field(default_factory=list[list[Any]])
     offset: int = 0
+    indexes: dict[str, Any] | None = None
+
+    @property
+    def indexes_declared(self) -> int:
+        """The declaration of its app that the session has a copy of; 0 if none."""
+        return 0 if self.indexes is None else int(self.indexes["declared"])
 
 
 @dataclass(slots=True)
 class SessionRecord:
     """One revision of a session. `opening` is the first head; `delta` is the delta as the caller sent it, with
-    shared keys, and `metadata` a merge patch."""
+    shared keys, `nulls` the keys set to null, and `metadata` a merge patch."""
 
     kind: str
     opening: dict[str, Any] | None = None
@@ -57,6 +68,8 @@ class SessionRecord:
     offset: int = 0
     metadata: dict[str, Any] | None = None
     project_id: str | None = None
+    nulls: list[str] | None = None
+    indexes: dict[str, Any] | None = None
 
     @property
     def position(self) -> int | None:
@@ -70,8 +83,8 @@ def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp
     assert head is not None, "a session begins with its opening"
     status = record.status or head.status
     state = head.state
-    if record.delta:
-        state = merge(state, {key: value for key, value in record.delta.items() if not is_shared(key)})
+    if record.delta or record.nulls:
+        state = merge(state, StateChange(record.delta or {}, record.nulls or ()).part(is_own))
     machine = head.machine
     if record.machine_state is not None:
         machine = {**(machine or {}), "state": record.machine_state}
@@ -85,18 +98,19 @@ def evolve_session(head: SessionHead | None, record: SessionRecord, stamp: Stamp
         head.metadata if record.metadata is None else merge_patch(head.metadata, record.metadata),
         head.event_count if record.sequence is None else record.sequence,
         head.created_at,
-        stamp.at,
+        head.updated_at if record.kind == INDEXED else stamp.at,
         stamp.at if record.status == "terminated" else head.terminated_at,
         stamp.at if record.status == "archived" else head.archived_at,
         machine,
         head.origin,
         head.segments,
         head.offset,
+        head.indexes if record.indexes is None else record.indexes,
     )
 
 
 def _index_session(head: SessionHead) -> Mapping[str, Scalar]:
-    return {
+    fields: dict[str, Scalar] = {
         "status": head.status,
         "app_name": head.app_name,
         "user_id": head.user_id,
@@ -104,6 +118,9 @@ def _index_session(head: SessionHead) -> Mapping[str, Scalar]:
         "created_at": head.created_at,
         "updated_at": head.updated_at,
     }
+    if head.indexes is not None:
+        fields |= indexed_state(head.app_name, head.indexes["slots"], head.state)
+    return fields
 
 
 def _tag_event(record: SessionRecord) -> Mapping[str, str | None]:
@@ -135,6 +152,11 @@ SESSION: Final = Entity(
         Index("app_and_user", ("app_name", "user_id"), "created_at"),
         Index("app", ("app_name",), "created_at"),
         Index("creation", (), "created_at"),
+        Index("status_by_creation", ("status",), "created_at"),
+        # Every append moves its session in the indexes by update, so there are few.
+        Index("user_by_update", ("user_id",), "updated_at"),
+        Index("update", (), "updated_at"),
+        *STATE_INDEX_DECLARATIONS,
     ),
     position=lambda record: record.position,
     tag_fields=("type", "author"),

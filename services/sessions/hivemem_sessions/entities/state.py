@@ -1,7 +1,8 @@
 """State of sessions and of the scopes that they share, as key-value deltas."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hivemem_runtime.ledger.entity import Entity, Stamp
 from hivemem_sessions.entities.announcements import announce_scope
@@ -18,10 +19,40 @@ def is_shared(key: str) -> bool:
     return key.startswith(SHARED_PREFIXES)
 
 
-def merge(state: State, delta: State) -> State:
-    """Return the state after a delta. A null value deletes its key."""
-    merged = {**state, **delta}
-    return {key: value for key, value in merged.items() if value is not None}
+def is_own(key: str) -> bool:
+    return not key.startswith(SHARED_PREFIXES)
+
+
+class StateChange(NamedTuple):
+    """What one write does to state: a delta, in which null deletes a key, and the keys that it sets to null."""
+
+    delta: State
+    nulls: Sequence[str] = ()
+
+    def part(self, belongs: Callable[[str], bool]) -> "StateChange":
+        """Return the change of the keys that belong to one scope."""
+        delta = {key: value for key, value in self.delta.items() if belongs(key)}
+        return StateChange(delta, [key for key in self.nulls if belongs(key)])
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (*self.delta, *self.nulls)
+
+    @property
+    def entries(self) -> State:
+        """The keys that exist after the change, with their values."""
+        return merge({}, self)
+
+
+def merge(state: State, change: StateChange) -> State:
+    """Return the state after a change."""
+    merged = {**state, **change.delta}
+    for key, value in change.delta.items():
+        if value is None:
+            del merged[key]
+    for key in change.nulls:
+        merged[key] = None
+    return merged
 
 
 def without_temporary(state: State) -> State:
@@ -41,10 +72,12 @@ class ScopeRecord:
     delta: State
     state_bytes: int
     session_id: str
+    nulls: list[str] | None = None
 
 
 def evolve_scope(head: ScopeHead | None, record: ScopeRecord, stamp: Stamp) -> ScopeHead:
-    return ScopeHead(merge(head.state if head else {}, record.delta), record.state_bytes)
+    change = StateChange(record.delta, record.nulls or ())
+    return ScopeHead(merge(head.state if head else {}, change), record.state_bytes)
 
 
 SCOPE: Final = Entity(

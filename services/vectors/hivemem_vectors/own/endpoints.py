@@ -63,7 +63,9 @@ async def answer_store(sync: VectorSync, call: Call, body: requests.StoreVector,
 
 async def answer_delete(sync: VectorSync, call: Call, body: requests.DeleteVector, outcome: Outcome) -> VectorDeleted:
     await _follow(sync, outcome)
-    return VectorDeleted.model_construct(id=body.id, collection=body.collection, deleted=outcome.stamp is not None)
+    return VectorDeleted.model_construct(
+        id=body.id, collection=body.collection, deleted=outcome.stamp is not None, duplicate=outcome.duplicate
+    )
 
 
 async def _follow(sync: VectorSync, outcome: Outcome) -> None:

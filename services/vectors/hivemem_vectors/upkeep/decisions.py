@@ -8,7 +8,7 @@ from hivemem_contracts.errors import RevisionConflict
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 from hivemem_vectors.pipeline.decisions.points import PointName
 from hivemem_vectors.pipeline.entities import ITEM, PENDING, Item, is_event, session_named
-from hivemem_vectors.upkeep.entities import REMOVAL, SWEEP, Sweep
+from hivemem_vectors.upkeep.entities import REMOVAL, SWEEP, Removal, Sweep
 
 ABANDONED: Final = 60_000_000
 """A sweep without progress for this many microseconds is free for another worker."""
@@ -117,6 +117,11 @@ def lose(heads: Heads, lost: Iterable[tuple[str, int]], now: int) -> Decision:
         waits = replace(item, state=PENDING, indexed=None, chunks=0, error=LOST, retry_at=now, announced=None)
         appends.append(Append(ITEM, place, waits))
     return appends
+
+
+def awaited(heads: Heads, receipt: str, now: int) -> Decision:
+    """Note an erasure that awaits a confirmation, unless it is known from the items that it removed."""
+    return [] if value_of(heads(REMOVAL, receipt)) is not None else [Append(REMOVAL, receipt, Removal(0, now))]
 
 
 def confirmed(heads: Heads, receipt: str, removed: int) -> Decision:

@@ -39,7 +39,9 @@ def bench(
 ) -> None:
     """Append small events to new sessions, show the rate and the latency, and delete the sessions afterwards."""
     settings = Settings.of(ctx, json)
-    result = run(settings, lambda hive: measure(hive, sessions, seconds, durable))
+    result = run(
+        settings, lambda hive: measure(hive, sessions, seconds, durable), waiting=f"appending for {seconds:g} s"
+    )
     if settings.json:
         print_json(result)
         return

@@ -1,19 +1,21 @@
 """The checks of the doctor. Each checks one thing and returns a finding with advice; none raises."""
 
 import asyncio
+import dataclasses
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem.cli.settings import Settings
-from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream
-from hivemem.hive import Hive, connect
+from hivemem.cli.settings import CONNECT_SECONDS, Settings, client, detail_of
+from hivemem.connection import Connection, NoAnswer
+from hivemem.hive import Hive
+from hivemem.jetstream import JetStreamError, jetstream
 from hivemem_contracts.catalog import SERVICES
-from hivemem_contracts.errors import HiveError
+from hivemem_contracts.errors import Forbidden, HiveError, Unavailable
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.streams import CHANGES, DEAD, INGEST, MINIMUM_SERVER
 
@@ -21,6 +23,9 @@ ASK_SECONDS: Final = 2.0
 GATHER_SECONDS: Final = 0.4
 ROUND_TRIPS: Final = 5
 NEARLY_FULL: Final = 0.9
+SERVICE_TOKEN: Final = 5
+"""Its place in a stored subject: `hive.in.<partition>.<tenant>.<agent>.<service>.<operation>.<route>`."""
+SERVICES_SHOWN: Final = 10
 STREAMS: Final[dict[str, dict[str, Any]]] = {
     INGEST: {"subjects": ["hive.in.*.*.*.*.*"], "retention": "workqueue", "discard": "new", "storage": "file"},
     CHANGES: {"subjects": ["hive.chg.>"], "retention": "limits", "storage": "file"},
@@ -43,7 +48,7 @@ START_WORKERS: Final = "start the workers, or `hivemem up`: they create it"
 Outcome = Literal["ok", "warning", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Check:
     """One check with its outcome and its advice."""
 
@@ -55,22 +60,20 @@ class Check:
 
 async def examine(settings: Settings) -> list[Check]:
     """Run every check whose requirements are met, and skip the others."""
-    timeout = min(settings.timeout_seconds, 5.0)
-    hive = connect(
-        settings.url,
-        tenant=settings.tenant,
-        agent=settings.agent,
-        timeout_seconds=timeout,
-        connect_timeout_seconds=timeout,
-    )
+    quick = dataclasses.replace(settings, timeout_seconds=min(settings.timeout_seconds, CONNECT_SECONDS))
     try:
-        async with hive as connected:
+        async with client(quick) as connected:
             return await _examine(connected)
-    except HiveError as error:
+    except Unavailable as error:
+        context = error.context
+        detail = f"no NATS server at {context['url']}: {context['cause']}" if "cause" in context else error.detail
         advice = "start one with `hivemem up`, or name another with --url or HIVEMEM_URL"
-        if error.code != 50301:
-            advice = "check the user and the password, token or key for this server"
+        return [Check("server", "failed", detail, advice)]
+    except Forbidden as error:
+        advice = "check the user and the password, token or key for this server"
         return [Check("server", "failed", error.detail, advice)]
+    except HiveError as error:
+        return [Check("server", "failed", detail_of(settings, error), "correct the option")]
 
 
 async def _examine(hive: Hive) -> list[Check]:
@@ -80,7 +83,10 @@ async def _examine(hive: Hive) -> list[Check]:
     checks.append(account)
     if account.outcome != "failed":
         checks += [await _stream(connection, name, wanted) for name, wanted in STREAMS.items()]
-    checks += await _services(connection)
+    workers = await _gather(connection, "$SRV.STATS")
+    checks += _services(workers)
+    if account.outcome != "failed":
+        checks.append(await _waiting(connection, {str(worker.get("name")) for worker in workers}))
     checks.append(await _round_trip(hive))
     return checks
 
@@ -144,9 +150,8 @@ async def _stream(connection: Connection, name: str, wanted: Mapping[str, Any]) 
     return Check(label, "ok", held)
 
 
-async def _services(connection: Connection) -> list[Check]:
+def _services(workers: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return a check for each service, and one for each worker that is not ready."""
-    workers = await _gather(connection, "$SRV.STATS")
     checks: list[Check] = []
     for contract in SERVICES:
         mine = [worker for worker in workers if worker.get("name") == contract.name]
@@ -162,6 +167,27 @@ async def _services(connection: Connection) -> list[Check]:
         checks += [check for worker in mine for check in _troubles(contract.name, worker)]
         checks += _losses(contract.name, mine)
     return [*checks, _durability(workers)]
+
+
+async def _waiting(connection: Connection, served: Collection[str]) -> Check:
+    """Report the durable commands that wait, by service; `served` are the services whose workers answer."""
+    try:
+        info = await jetstream(connection, f"STREAM.INFO.{INGEST}", {"subjects_filter": ">"}, ASK_SECONDS)
+    except (NoAnswer, JetStreamError) as error:
+        return Check("commands", "failed", str(error), START_WORKERS)
+    counts = Counter[str]()
+    for subject, count in cast("dict[str, int]", info["state"].get("subjects") or {}).items():
+        tokens = subject.split(".")
+        counts[tokens[SERVICE_TOKEN] if len(tokens) > SERVICE_TOKEN else subject] += count
+    if not counts:
+        return Check("commands", "ok", "none wait")
+    unlisted = int(info["state"]["messages"]) - counts.total()
+    detail = ", ".join(f"{count} wait for {service}" for service, count in counts.most_common(SERVICES_SHOWN))
+    detail += f", {unlisted} more are not listed" if unlisted > 0 else ""
+    absent = [service for service, _ in counts.most_common(SERVICES_SHOWN) if service not in served]
+    if absent:
+        return Check("commands", "warning", detail, f"start a worker of {', '.join(absent)}: they wait until then")
+    return Check("commands", "ok", detail)
 
 
 def _health(worker: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +264,10 @@ async def _round_trip(hive: Hive) -> Check:
             times.append(time.perf_counter() - started)
     except HiveError as error:
         return Check(
-            "round trip", "failed", f"{error.name}: {error.detail}", "see the failures above, and the worker's log"
+            "round trip",
+            "failed",
+            f"sessions.list: {error.name}{f', {reason}' if (reason := error.context.get('reason')) else ''}",
+            "see the failures above, and the worker's log",
         )
     return Check("round trip", "ok", f"{sorted(times)[len(times) // 2] * 1_000:.2f} ms for a request and its answer")
 

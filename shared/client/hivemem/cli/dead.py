@@ -1,5 +1,7 @@
 """`hivemem dead`: the dead letters."""
 
+import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -7,13 +9,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from hivemem.cli.confirmation import Yes, confirm, counted
+from hivemem.cli.progress import counter
 from hivemem.cli.rendering import cell, pairs, print_json, print_rows
-from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.settings import FAILED, Json, Settings, interrupted, run
 from hivemem.dead import DeadLetter
+from hivemem.hive import Hive
+from hivemem.publishing import Receipt
+from hivemem_contracts.errors import InvalidRequest, NotFound
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.limits import LIST_DEFAULT, LIST_MAXIMUM
 
-Sequence = Annotated[int, typer.Argument(min=1, help="The number of the dead letter.")]
+Sequence = Annotated[int, typer.Argument(min=1, metavar="SEQUENCE", help="The number of the dead letter.")]
+Sequences = Annotated[
+    list[int] | None, typer.Argument(metavar="[SEQUENCE]...", help="The numbers of the dead letters.")
+]
+All = Annotated[bool, typer.Option("--all", help="All dead letters of the tenant.")]
 
 app = typer.Typer(
     help="Dead letters, commands that can never succeed: list, show, replay, discard.",
@@ -41,13 +52,13 @@ def described(letter: DeadLetter) -> dict[str, Any]:
 @app.command("list")
 def list_letters(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=LIST_MAXIMUM)] = LIST_DEFAULT,
+    limit: Annotated[int, typer.Option(min=1, max=LIST_MAXIMUM, help="Maximum number of items.")] = LIST_DEFAULT,
     cursor: Annotated[str | None, typer.Option(help="The cursor of the previous page.")] = None,
     json: Json = False,
 ) -> None:
     """List dead letters, oldest first."""
     settings = Settings.of(ctx, json)
-    page = run(settings, lambda hive: hive.dead.list(limit, cursor))
+    page = run(settings, lambda hive: hive.dead.list(limit, cursor), waiting="reading the dead letters")
     if settings.json:
         print_json({"items": [described(letter) for letter in page.items], "cursor": page.cursor})
         return
@@ -64,7 +75,7 @@ def list_letters(
     ]
     print_rows(rows)
     if page.cursor:
-        Console().print(Text(f"more: hivemem dead list --cursor {page.cursor}"))
+        Console().print(Text(f"more: {settings.next_page(page.cursor)}"), soft_wrap=True)
 
 
 @app.command()
@@ -82,22 +93,111 @@ def show(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
 
 
 @app.command()
-def replay(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
-    """Publish a dead letter again, unchanged and under its own id, and remove it from the list."""
+def replay(ctx: typer.Context, sequence: Sequences = None, every: All = False, json: Json = False) -> None:
+    """Publish dead letters again, unchanged and under their own ids, and remove them from the list.
+
+    Of several, a refused letter is reported and the others are published; then the exit code is 1.
+    """
     settings = Settings.of(ctx, json)
-    receipt = run(settings, lambda hive: hive.dead.replay(sequence))
+    check_choice(sequence, every)
+    replayed: dict[int, Receipt] = {}
+
+    async def one(hive: Hive, number: int) -> None:
+        replayed[number] = await hive.dead.replay(number)
+
+    problems = run_each(settings, sequence, one, "replayed")
+    receipts = [asdict(receipt) for receipt in replayed.values()]
     if settings.json:
-        print_json(asdict(receipt))
-    else:
-        Console().print(Text(f"dead letter {sequence} is command {receipt.sequence} now, with id {receipt.message_id}"))
+        print_json(receipts[0] if sequence and len(sequence) == 1 else {"items": receipts, "problems": problems})
+    for number, receipt in replayed.items() if not settings.json else ():
+        sys.stdout.write(f"dead letter {number} is command {receipt.sequence} now, with id {receipt.message_id}\n")
+    if problems:
+        raise typer.Exit(FAILED)
 
 
 @app.command()
-def discard(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
-    """Delete a dead letter for good."""
+def discard(
+    ctx: typer.Context, sequence: Sequences = None, every: All = False, yes: Yes = False, json: Json = False
+) -> None:
+    """Delete dead letters for good."""
     settings = Settings.of(ctx, json)
-    run(settings, lambda hive: hive.dead.discard(sequence))
-    if settings.json:
-        print_json({"discarded": sequence})
+    check_choice(sequence, every)
+    discarded: list[int] = []
+
+    async def loss(hive: Hive) -> str:
+        numbers = await chosen(hive, sequence)
+        if len(numbers) != 1:
+            return f"{counted(len(numbers), 'dead letter')} will go."
+        letter = await hive.dead.get(numbers[0])
+        return f"Dead letter {letter.sequence} will go: {letter.operation}, {letter.error.name}: {letter.error.detail}."
+
+    async def one(hive: Hive, number: int) -> None:
+        await hive.dead.discard(number)
+        discarded.append(number)
+
+    if not yes:
+        confirm(settings, loss)
+    problems = run_each(settings, sequence, one, "discarded")
+    if settings.json and sequence and len(sequence) == 1:
+        print_json({"discarded": sequence[0]})
+    elif settings.json:
+        print_json({"items": discarded, "problems": problems})
     else:
-        Console().print(Text(f"dead letter {sequence} is discarded"))
+        sys.stdout.writelines(f"dead letter {number} is discarded\n" for number in discarded)
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+def run_each(
+    settings: Settings, sequence: list[int] | None, one: Callable[[Hive, int], Awaitable[None]], what: str
+) -> list[dict[str, Any]]:
+    """Do the work for each chosen dead letter, and return the errors of refused ones.
+
+    A single letter that is refused is an error of the command.
+    """
+    problems: list[dict[str, Any]] = []
+    done = 0
+
+    async def work(hive: Hive) -> None:
+        nonlocal done
+        numbers = await chosen(hive, sequence)
+        with counter("") as shown:
+            for number in numbers:
+                shown(f"{what} {done:,} of {counted(len(numbers), 'dead letter')}")
+                try:
+                    await one(hive, number)
+                except (NotFound, InvalidRequest) as error:
+                    if sequence and len(sequence) == 1:
+                        raise
+                    problems.append(error.body()["error"])
+                    if not settings.json:
+                        sys.stderr.write(f"{error.name}: {error.detail}\n")
+                else:
+                    done += 1
+
+    try:
+        run(settings, work)
+    except KeyboardInterrupt:
+        interrupted(f"stopped; {what} {counted(done, 'dead letter')}, the others are still in the list")
+    return problems
+
+
+def check_choice(sequence: list[int] | None, every: bool) -> None:
+    if bool(sequence) == every:
+        raise typer.BadParameter("give numbers of dead letters, or --all", param_hint="SEQUENCE")
+
+
+async def chosen(hive: Hive, sequence: list[int] | None) -> list[int]:
+    """Return the given numbers, or the numbers of all dead letters at this moment."""
+    if sequence:
+        return list(dict.fromkeys(sequence))
+    found: list[int] = []
+    cursor: str | None = None
+    with counter("reading the dead letters") as shown:
+        while True:
+            page = await hive.dead.list(LIST_MAXIMUM, cursor)
+            found += [letter.sequence for letter in page.items]
+            shown(f"reading the dead letters: {len(found):,}")
+            cursor = page.cursor
+            if cursor is None:
+                return found

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hivemem.cli.checks import Check, examine
+from hivemem.cli.progress import shown_when_slow
 from hivemem.cli.rendering import print_json
 from hivemem.cli.settings import FAILED, Json, Settings
 
@@ -25,7 +26,7 @@ def doctor(ctx: typer.Context, json: Json = False) -> None:
     The exit code is 1 if there is a fault.
     """
     settings = Settings.of(ctx, json)
-    checks = asyncio.run(examine(settings))
+    checks = asyncio.run(examined(settings))
     healthy = all(check.outcome != "failed" for check in checks)
     if settings.json:
         print_json({"healthy": healthy, "checks": [asdict(check) for check in checks]})
@@ -33,6 +34,11 @@ def doctor(ctx: typer.Context, json: Json = False) -> None:
         show(checks)
     if not healthy:
         raise typer.Exit(FAILED)
+
+
+async def examined(settings: Settings) -> list[Check]:
+    async with shown_when_slow("checking the fleet"):
+        return await examine(settings)
 
 
 def show(checks: list[Check]) -> None:

@@ -14,7 +14,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
+from hivemem.cli.positional_fields import BY_POSITION
+
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
+ALSO_BY_POSITION: Final = frozenset({("GetState", "session_id")})
+"""Optional fields that most calls have, by request and name. Required fields always have a position."""
 NULL: Final = object()
 """An explicit null, for fields where leaving them out means something else."""
 
@@ -23,7 +27,10 @@ _PLAIN: Final[dict[Any, type]] = {str: str, int: int, float: float, bool: bool, 
 
 def options_of(model: type[BaseModel]) -> list[inspect.Parameter]:
     """Return one option for each field, required like the field; options that are not given are not sent."""
-    return [_option(name, field) for name, field in model.model_fields.items()]
+    return [
+        _option(name, field, by_position=field.is_required() or (model.__name__, name) in ALSO_BY_POSITION)
+        for name, field in model.model_fields.items()
+    ]
 
 
 def values_of(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,11 +65,11 @@ def read_json(text: str, option: str, *, text_too: bool = False) -> Any:
         raise typer.BadParameter(f"not JSON: {error}{hint}", param_hint=option) from error
 
 
-def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+def _option(name: str, field: FieldInfo, *, by_position: bool) -> inspect.Parameter:
     kinds = _kinds(field.annotation)
     plain = _plain(kinds)
     kind = plain or str
-    choices = [str(choice) for choice in kinds if isinstance(choice, str)]
+    choices = choices_of(field)
     notes = [
         _description(field.description, field.annotation),
         f"One of {', '.join(choices)}." if choices else "",
@@ -74,13 +81,25 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     flags = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
     text = escape(" ".join(note for note in notes if note))
     parser = _number_or_null if kind is float and not field.is_required() else None
-    info = typer.Option(*flags, help=text, show_default=False, parser=parser, metavar="<float>" if parser else None)
+    info = typer.Option(
+        *flags,
+        help=text,
+        show_default=False,
+        parser=parser,
+        metavar=flag[2:].replace("-", "_").upper() if by_position else "<float>" if parser else None,
+        rich_help_panel=BY_POSITION if by_position else None,
+    )
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if field.is_required() else None,
         annotation=Annotated[kind if field.is_required() else kind | None, info],
     )
+
+
+def choices_of(field: FieldInfo) -> list[str]:
+    """Return the words that a field is limited to, if it is."""
+    return [choice for choice in _kinds(field.annotation) if isinstance(choice, str)]
 
 
 def _number_or_null(text: str) -> Any:

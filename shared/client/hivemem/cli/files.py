@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
 import typer
 
 from hivemem.cli.fields import read_json
-from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.positional_fields import BY_POSITION
+from hivemem.cli.settings import Json, Settings, interrupted, run
+from hivemem_contracts.identifiers import new_id
 
 if TYPE_CHECKING:
     from hivemem.hive import Hive
@@ -23,26 +25,35 @@ _PIECE_BYTES: Final = 256 * 1024
 
 def upload_command(
     ctx: typer.Context,
-    session_id: Annotated[str, typer.Argument(help="The session that the file belongs to.")],
-    file: Annotated[str, typer.Argument(help="The file to send; - is standard input.")],
+    session_id: Annotated[
+        str,
+        typer.Option(metavar="SESSION_ID", rich_help_panel=BY_POSITION, help="The session that the file belongs to."),
+    ],
+    file: Annotated[
+        str, typer.Option(metavar="FILE", rich_help_panel=BY_POSITION, help="The file to send; - is standard input.")
+    ],
     name: Annotated[
         str | None, typer.Option(help="The name to save it under; the file's own name if left out.")
     ] = None,
     content_type: Annotated[str | None, typer.Option(help="The type, if the bytes do not reveal it.")] = None,
     metadata: Annotated[str | None, typer.Option(help="JSON, or @FILE.")] = None,
     presigned: Annotated[bool, typer.Option("--presigned", help="Send it directly to the object store.")] = False,
+    message_id: Annotated[
+        str | None, typer.Option(help="The idempotency key: under the same key, an interrupted upload is resumed.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Save a file of any size as the next version of its name."""
     settings = Settings.of(ctx, json)
     if name is None and file == STANDARD:
         raise typer.BadParameter("standard input has no name: give one with --name", param_hint="--name")
+    key = message_id or new_id()
     fields = None if metadata is None else read_json(metadata, "--metadata")
 
     async def work(hive: "Hive") -> "Artifact":
         source = standard_input() if file == STANDARD else Path(file)
         with shown_progress(f"uploading {name or Path(file).name}") as progress:
-            return await hive.artifacts.upload(
+            return await hive.with_options(message_id=key).artifacts.upload(
                 session_id,
                 name or Path(file).name,
                 source,
@@ -53,14 +64,32 @@ def upload_command(
             )
 
     if file != STANDARD and not Path(file).is_file():
-        raise typer.BadParameter(f"{file} is not a readable file", param_hint="FILE")
-    show(settings, run(settings, work), sys.stdout)
+        raise typer.BadParameter(f"{file} is not a readable file", param_hint="--file")
+    try:
+        artifact = run(settings, work)
+    except KeyboardInterrupt:
+        if file == STANDARD:
+            interrupted("stopped; no version was saved")
+        interrupted(f"stopped; go on with: {settings.again('--message-id', key)}")
+    show(settings, artifact, sys.stdout)
 
 
 def download_command(
     ctx: typer.Context,
-    place: Annotated[str, typer.Argument(help="A session, or the URL of a file: hive://…")],
-    name: Annotated[str | None, typer.Argument(help="The name of the file, unless you give its URL.")] = None,
+    session_id: Annotated[
+        str,
+        typer.Option(
+            metavar="SESSION_ID",
+            rich_help_panel=BY_POSITION,
+            help="The session of the file, or the URL of the file alone: hive://…",
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", rich_help_panel=BY_POSITION, help="The name of the file, unless you give its URL."
+        ),
+    ] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The newest if left out.")] = None,
     output: Annotated[
         str | None,
@@ -74,17 +103,19 @@ def download_command(
 ) -> None:
     """Download a file. It appears when it is complete; an interrupted download resumes where it was."""
     settings = Settings.of(ctx, json)
-    if (name is None) != place.startswith(SCHEME):
-        raise typer.BadParameter("give a session and a name, or only a URL", param_hint="NAME")
-    target = output or (name or place.partition("?")[0]).rpartition("/")[2]
+    if (name is None) != session_id.startswith(SCHEME):
+        raise typer.BadParameter("give a session and a name, or only a URL", param_hint="--name")
+    target = output or (name or session_id.partition("?")[0]).rpartition("/")[2]
 
     async def work(hive: "Hive") -> "Artifact":
         with shown_progress(f"downloading {target}") as progress:
             to = sys.stdout.buffer if target == STANDARD else target
-            return await hive.artifacts.download(place, name, to=to, version=version, progress=progress)
+            return await hive.artifacts.download(session_id, name, to=to, version=version, progress=progress)
 
     try:
         artifact = run(settings, work)
+    except KeyboardInterrupt:
+        interrupted("stopped" if target == STANDARD else "stopped; the same command resumes the download")
     except OSError as error:
         _cannot_be_written(target, error)
     if target == STANDARD:

@@ -1,25 +1,38 @@
 """Fields by position: `get user:alice name` means `get --namespace user:alice --key name`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from typer.core import TyperCommand, TyperOption
 
+BY_POSITION: Final = "By position, in this order, or by name"
+"""The box in help for options that may be given by position; it is what makes an option a place."""
+HELP: Final = ("-h", "--help")
+
 
 class OperationCommand(TyperCommand):
-    """A command whose required options may be given by position, in the order of their declaration."""
+    """A command with options that may be given by position, in the order of their declaration."""
 
     def places(self) -> list[TyperOption]:
-        return [option for option in self.params if isinstance(option, TyperOption) and option.required]
+        options = (option for option in self.params if isinstance(option, TyperOption))
+        return [option for option in options if option.rich_help_panel == BY_POSITION]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self._named(args))
+        words, free = self.named(args)
+        missing = [f"{place_name(option)} ({option.opts[0]})" for option in free if option.required]
+        if missing and not ctx.resilient_parsing and not any(word in HELP for word in args):
+            ctx.fail(f"Missing {' and '.join(missing)}.")
+        return super().parse_args(ctx, words)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), *(place_name(option) for option in self.places())]
+        shown = [place_name(option) if option.required else f"[{place_name(option)}]" for option in self.places()]
+        return [*super().collect_usage_pieces(ctx), *shown]
 
-    def _named(self, args: Sequence[str]) -> list[str]:
-        """Return the words with an option name before each that has none; surplus words stay as they are."""
+    def named(self, args: Sequence[str]) -> tuple[list[str], list[TyperOption]]:
+        """Return the words with an option name before each that has none, and the places that are still free.
+
+        Surplus words stay as they are.
+        """
         takes_value = {
             name: not option.is_flag
             for option in self.params
@@ -27,10 +40,11 @@ class OperationCommand(TyperCommand):
             for name in (*option.opts, *option.secondary_opts)
         }
         words, unnamed = _sorted_out(args, takes_value)
-        free = [option.opts[0] for option in self.places() if not _is_given(option, words)]
-        named = [f"{name}={word}" for name, word in zip(free, unnamed, strict=False)]
+        free = [option for option in self.places() if not _is_given(option, words)]
+        named = [f"{option.opts[0]}={word}" for option, word in zip(free, unnamed, strict=False)]
         # They go first, because the last of the others may lack its value.
-        return [*named, *words, *(["--", *unnamed[len(free) :]] if len(unnamed) > len(free) else [])]
+        surplus = ["--", *unnamed[len(free) :]] if len(unnamed) > len(free) else []
+        return [*named, *words, *surplus], free[len(unnamed) :]
 
 
 def place_name(option: TyperOption) -> str:
@@ -47,7 +61,7 @@ def _sorted_out(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[l
         if word == "--":
             unnamed += left
             break
-        if not word.startswith("--"):
+        if not word.startswith("--") and word not in takes_value and word not in HELP:
             unnamed.append(word)
             continue
         words.append(word)

@@ -1,11 +1,12 @@
 """`hivemem recall`: search by meaning and by words."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
 from hivemem.cli.fields import JSON_HELP, read_json
+from hivemem.cli.positional_fields import BY_POSITION, OperationCommand
 from hivemem.cli.rendering import print_json, print_rows, text_of
 from hivemem.cli.settings import Json, Settings, run
 from hivemem_contracts.limits import RECALL_CONTEXT, RECALL_MAXIMUM, RECALL_WAIT_MAXIMUM_MS
@@ -18,31 +19,38 @@ if TYPE_CHECKING:
     from hivemem_contracts.vectors.models import Recalled
     from hivemem_contracts.vectors.replies import RecallAnswer
 
+KINDS: Final[tuple[str, ...]] = get_args(ItemKind)
 SHOWN_CHARACTERS: Final = 240
 """The characters shown of an item's text, enough to recognise it."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
-@app.command()
+@app.command(cls=OperationCommand)
 def recall(
     ctx: typer.Context,
-    query: Annotated[str, typer.Argument(help="The question, in plain words.")],
-    prefix: Annotated[
-        str | None, typer.Option(help="A namespace, or the first segments of namespaces; all if left out.")
+    query: Annotated[
+        str, typer.Option(metavar="QUERY", rich_help_panel=BY_POSITION, help="The question, in plain words.")
+    ],
+    namespace_prefix: Annotated[
+        str | None, typer.Option("--prefix", help="A namespace, or the first segments of namespaces; all if left out.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Only events of this user's sessions.")] = None,
-    app_name: Annotated[str | None, typer.Option("--app", help="Only events of this app's sessions.")] = None,
-    project: Annotated[str | None, typer.Option(help="Only events of this project's sessions.")] = None,
-    session: Annotated[
-        list[str] | None, typer.Option(help="Only events of this session, or of several if repeated.")
+    user_id: Annotated[str | None, typer.Option(help="Only events of this user's sessions.")] = None,
+    app_name: Annotated[str | None, typer.Option(help="Only events of this app's sessions.")] = None,
+    project_id: Annotated[str | None, typer.Option(help="Only events of this project's sessions.")] = None,
+    session_ids: Annotated[
+        list[str] | None,
+        typer.Option("--session-id", help="Only events of this session, or of several if repeated."),
     ] = None,
-    kind: Annotated[ItemKind | None, typer.Option(help="Only items of this kind.")] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help=f"Only items of this kind, or of several if repeated: {' or '.join(KINDS)}."),
+    ] = None,
     context: Annotated[
         int, typer.Option(min=0, max=RECALL_CONTEXT, help="Show this many events before and after each event.")
     ] = 0,
     limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="Maximum number of items.")] = 10,
-    memory_type: Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")] = None,
+    memory_type: Annotated[MemoryType | None, typer.Option(help="Only memories of this type.")] = None,
     filter: Annotated[
         str | None, typer.Option(help=f'Conditions for the items, such as \'{{"created_by": "planner"}}\'. {JSON_HELP}')
     ] = None,
@@ -62,6 +70,7 @@ def recall(
             help="Wait at most this long until all earlier writes are indexed.",
         ),
     ] = None,
+    cursor: Annotated[str | None, typer.Option(help="The cursor of the previous answer.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the parts of each score, and the words that matched.")
     ] = False,
@@ -73,13 +82,13 @@ def recall(
     """
     settings = Settings.of(ctx, json)
     given = {
-        "namespace_prefix": prefix,
+        "namespace_prefix": namespace_prefix,
         "memory_type": memory_type,
-        "user_id": user,
+        "user_id": user_id,
         "app_name": app_name,
-        "project_id": project,
-        "session_ids": session or None,
-        "kinds": None if kind is None else [kind],
+        "project_id": project_id,
+        "session_ids": session_ids or None,
+        "kinds": kinds or None,
         "context": context or None,
         "filter": None if filter is None else read_json(filter, "--filter"),
         "weights": None if weights is None else read_json(weights, "--weights"),
@@ -87,6 +96,7 @@ def recall(
         "max_tokens": max_tokens,
         "min_version": min_version,
         "wait_ms": wait_ms,
+        "cursor": cursor,
         "explain": explain or None,
     }
     body = {"query": query, "limit": limit} | {name: value for name, value in given.items() if value is not None}
@@ -94,7 +104,10 @@ def recall(
     async def work(hive: "Hive") -> "RecallAnswer":
         return await hive.send(RECALL, body)
 
-    show(run(settings, work), settings.json, explain=explain)
+    answer = run(settings, work, waiting="searching")
+    show(answer, settings.json, explain=explain)
+    if answer.cursor is not None and not settings.json:
+        sys.stdout.write(f"more: {settings.next_page(answer.cursor)}\n")
 
 
 def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:

@@ -40,24 +40,27 @@ def _plain(value: Any) -> Any:
 
 
 def print_model(model: BaseModel, more: str = "") -> None:
-    """Show a reply: its plain fields as one table, each list of objects as a table of its own.
+    """Show a reply: its plain fields as one table, each list of objects as a table of its own, texts that are its only
+    field one per line.
 
     `more` is the command for the next page of a list.
     """
     console = Console()
     fields = {name: getattr(model, name) for name in type(model).model_fields}
-    cursor = fields.pop("cursor", None)
+    fields.pop("cursor", None)
     lists = {name: value for name, value in fields.items() if _is_list_of(value, BaseModel)}
     nested = {name: value for name, value in fields.items() if isinstance(value, BaseModel)}
     plain = {name: value for name, value in fields.items() if name not in lists and name not in nested}
     for inner in nested.values():
         print_model(inner)
-    if plain:
+    if len(fields) == 1 and (texts := fields.get("items")) and _is_list_of(texts, str):
+        console.print(Text("\n".join(texts)), soft_wrap=True)
+    elif plain:
         console.print(pairs(plain))
     for name, rows in lists.items():
         print_rows(rows, title=name if len(fields) > 1 else None)
-    if cursor and more:
-        console.print(Text(f"more: {more} --cursor {cursor}"), soft_wrap=True)
+    if more:
+        console.print(Text(f"more: {more}"), soft_wrap=True)
 
 
 def pairs(fields: Mapping[str, Any]) -> Table:
@@ -182,7 +185,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}… ({len(text)} characters; --json shows all)"
 
 
-def _is_list_of(value: Any, kind: type[BaseModel]) -> bool:
+def _is_list_of(value: Any, kind: type[BaseModel] | type[str]) -> bool:
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)  # pyright: ignore[reportUnknownVariableType]  # any list may come
 
 

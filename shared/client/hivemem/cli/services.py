@@ -9,15 +9,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from hivemem.cli.audit import audit_verify_command
+from hivemem.cli.collection import gc_command
+from hivemem.cli.confirmation import LOSSES, Yes, confirm
 from hivemem.cli.fields import options_of, values_of
 from hivemem.cli.files import COMMANDS as FILE_COMMANDS
 from hivemem.cli.positional_fields import OperationCommand
+from hivemem.cli.recall import recall
 from hivemem.cli.rendering import pairs, print_json, print_model
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command
 from hivemem.cli.transfer import export_command, import_command
 from hivemem_contracts.catalog import SERVICES
-from hivemem_contracts.operations import AnyOperation, ServiceContract
+from hivemem_contracts.operations import AnyOperation
 
 MessageId = Annotated[
     str | None,
@@ -30,11 +34,14 @@ Route = Annotated[str | None, typer.Option(help="With --durable: commands of one
 
 
 OWN: dict[str, Callable[..., None]] = {
+    "artifacts.gc": gc_command,
+    "memory.audit_verify": audit_verify_command,
     "memory.export": export_command,
     "memory.import": import_command,
+    "vectors.recall": recall,
     "vectors.sweep": sweep_command,
 }
-"""Operations whose pages form one result."""
+"""Operations whose pages form one result, or whose result has a form of its own."""
 
 MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS}
 """Subcommands that combine several operations of a service."""
@@ -47,33 +54,38 @@ def service_app(name: str) -> typer.Typer:
         help=escape(contract.summary), add_completion=False, no_args_is_help=True, rich_markup_mode="rich"
     )
     for operation in contract:
-        _add(app, contract, operation)
+        _add(app, operation)
     for word, command in MORE.get(name, {}).items():
-        app.command(word)(command)
+        app.command(word, cls=OperationCommand)(command)
     return app
 
 
-def _add(app: typer.Typer, contract: ServiceContract, operation: AnyOperation) -> None:
+def _add(app: typer.Typer, operation: AnyOperation) -> None:
     word = operation.name.replace("_", "-")
     own = OWN.get(operation.full_name)
     if own is not None:
-        app.command(word)(own)
+        app.command(word, cls=OperationCommand)(own)
         return
     errors = ", ".join(error.__name__ for error in operation.errors)
     text = escape(operation.summary) + (f"\n\nFails with {errors}." if errors else "")
-    app.command(word, cls=OperationCommand, help=text)(_command(operation, f"hivemem {contract.name} {word}"))
+    app.command(word, cls=OperationCommand, help=text)(_command(operation))
 
 
-def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
+def _command(operation: AnyOperation) -> Callable[..., None]:
     def command(ctx: typer.Context, **given: Any) -> None:
         settings = Settings.of(ctx, given.pop("json"))
         body = values_of(operation.request, given)
+        describe = LOSSES.get(operation.full_name)
+        if describe is not None and not given["yes"]:
+            confirm(settings, lambda hive: describe(hive, body), waiting="looking up what will be lost")
         if given.get("durable"):
             publish(settings, operation, body, given)
         else:
-            request(settings, operation, body, given, words)
+            request(settings, operation, body, given)
 
     own: dict[str, Any] = {"json": Json}
+    if operation.full_name in LOSSES:
+        own["yes"] = Yes
     if operation.writes:
         own["message_id"] = MessageId
     if operation.durable:
@@ -94,19 +106,22 @@ def _command(operation: AnyOperation, words: str) -> Callable[..., None]:
 
 
 def _default(name: str) -> bool | None:
-    return False if name in ("json", "durable") else None
+    return False if name in ("json", "yes", "durable") else None
 
 
-def request(
-    settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any], words: str
-) -> None:
+def request(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
     """Send the request, and show the reply."""
     message_id = given.get("message_id")
-    reply = run(settings, lambda hive: hive.with_options(message_id=message_id).request(operation.full_name, body))
+    reply = run(
+        settings,
+        lambda hive: hive.with_options(message_id=message_id).request(operation.full_name, body),
+        waiting=f"waiting for {operation.full_name}",
+    )
     if settings.json:
         print_json(reply)
     else:
-        print_model(reply, words)
+        cursor = getattr(reply, "cursor", None)
+        print_model(reply, settings.next_page(cursor) if cursor else "")
 
 
 def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:

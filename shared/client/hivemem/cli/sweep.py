@@ -1,15 +1,14 @@
 """`hivemem vectors sweep`: compares memories and index, part by part, with a progress line."""
 
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hivemem.cli.settings import Json, Settings, run
-from hivemem.cli.transfer import counted
+from hivemem.cli.confirmation import counted
+from hivemem.cli.progress import counter
+from hivemem.cli.settings import Json, Settings, interrupted, run
 
 if TYPE_CHECKING:
     from hivemem.hive import Hive
@@ -40,13 +39,16 @@ def sweep_command(
 
     async def work(hive: "Hive") -> Swept:
         swept = Swept()
-        with shown_progress() as progress:
+        with counter("sweeping") as shown:
             async for part in hive.vectors.sweep_all(dry_run=dry_run):
                 swept.add(part)
-                progress(swept)
+                shown(told(swept))
         return swept
 
-    swept = run(settings, work)
+    try:
+        swept = run(settings, work)
+    except KeyboardInterrupt:
+        interrupted("stopped; finished repairs stay")
     if settings.json:
         from hivemem.cli.rendering import print_json
 
@@ -56,16 +58,5 @@ def sweep_command(
 
 
 def told(swept: Swept) -> str:
-    return f"compared {counted(swept.checked)}: {swept.missing:,} missing, {swept.left_over:,} left over"
-
-
-@contextmanager
-def shown_progress() -> Generator[Callable[[Swept], None], None, None]:
-    """Show the progress on standard error, if it is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("sweeping") as status:
-        yield lambda swept: status.update(told(swept))
+    compared = counted(swept.checked, "memory", "memories")
+    return f"compared {compared}: {swept.missing:,} missing, {swept.left_over:,} left over"

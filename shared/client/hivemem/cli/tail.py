@@ -3,17 +3,19 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from pydantic_core import from_json, to_json
 from rich.console import Console
 from rich.text import Text
 
 from hivemem.cli.rendering import text_of
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cursor import Cursor
-from hivemem.feed import Feed, Received
+from hivemem.feed import Feed
 from hivemem.hive import Hive
+from hivemem.received import Received
 from hivemem_contracts.errors import InvalidRequest
 
 COLOURS: Final = {
@@ -69,7 +71,7 @@ def tail(
         run(settings, follow)
     except KeyboardInterrupt:
         if feeds and feeds[0].cursor:
-            sys.stderr.write(f"resume with --since {feeds[0].cursor}\n")
+            sys.stderr.write(f"go on with: {settings.again('--since', feeds[0].cursor)}\n")
         raise typer.Exit(130) from None
 
 
@@ -98,18 +100,20 @@ def check_cursor(since: str) -> None:
 
 
 def show(change: Received, json: bool) -> None:
-    """Print one line at once."""
+    """Print one line at once: the change as it was sent, also the fields that this client does not know."""
+    sent: dict[str, Any] = from_json(change.data)
     if json:
-        sys.stdout.write(change.model_dump_json() + "\n")
+        place = {"sequence": change.sequence, "subject": change.subject, "cursor": change.cursor}
+        sys.stdout.write(to_json({**sent, **place}, inf_nan_mode="constants").decode() + "\n")
         sys.stdout.flush()
         return
-    colour = COLOURS.get(change.entity, "white")
+    entity = change.kind.partition(".")[0]
     line = Text(no_wrap=True)
     line.append(f"{change.at.astimezone():%H:%M:%S.%f}"[:-3], style="bright_black")
-    line.append(f" {change.entity}.{change.operation}", style=colour)
+    line.append(f" {change.kind}", style=COLOURS.get(entity, "white"))
     line.append(f" {change.namespace}{'/' + change.key if change.key else ''}@{change.version}", style="bold")
     line.append(f" {change.actor}", style="bright_black")
-    value = "(over 64 KiB)" if change.value_omitted else text_of(change.value)
+    value = "(over 64 KiB)" if change.value_omitted else text_of(sent.get("value"))
     line.append(f" {value if len(value) <= VALUE_CHARACTERS else value[:VALUE_CHARACTERS] + '…'}")
     Console(soft_wrap=True).print(line)
     sys.stdout.flush()

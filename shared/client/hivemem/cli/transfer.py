@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 import typer
 
-from hivemem.cli.settings import FAILED, Json, Settings, run
+from hivemem.cli.confirmation import counted
+from hivemem.cli.positional_fields import BY_POSITION
+from hivemem.cli.settings import FAILED, Json, Settings, interrupted, run
 from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import format_time
 
@@ -23,7 +25,12 @@ STANDARD: Final = "-"
 
 def export_command(
     ctx: typer.Context,
-    prefix: Annotated[str, typer.Argument(help="A namespace, or the first segments of namespaces.")],
+    prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="PREFIX", rich_help_panel=BY_POSITION, help="A namespace, or the first segments of namespaces."
+        ),
+    ],
     output: Annotated[
         str,
         typer.Option(
@@ -45,6 +52,8 @@ def export_command(
 
     try:
         exported = run(settings, work)
+    except KeyboardInterrupt:
+        interrupted("stopped; the output ends early" if output == STANDARD else f"stopped; {output} was not written")
     except OSError as error:
         _no_file(output, "written", "--output", error)
     told = sys.stderr if output == STANDARD else sys.stdout
@@ -53,14 +62,16 @@ def export_command(
 
         print_json({**asdict(exported), "as_of": format_time(exported.as_of)}, told)
     else:
-        told.write(
-            f"exported {counted(exported.memories)} as of {format_time(exported.as_of)}, {exported.bytes:,} bytes\n"
-        )
+        memories = counted(exported.memories, "memory", "memories")
+        told.write(f"exported {memories} as of {format_time(exported.as_of)}, {exported.bytes:,} bytes\n")
 
 
 def import_command(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(help="The file of an export; - is standard input.")],
+    file: Annotated[
+        str,
+        typer.Option(metavar="FILE", rich_help_panel=BY_POSITION, help="The file of an export; - is standard input."),
+    ],
     existing: Annotated[
         Literal["update", "keep"], typer.Option(help="How to treat an existing memory with other content.")
     ] = "update",
@@ -81,13 +92,15 @@ def import_command(
                 return await hive.import_from(source, existing=existing, after_line=after_line, progress=progress)
         except HiveError as error:
             if error.context.get("through_line"):
-                sys.stderr.write(f"resume with --after-line {error.context['through_line']}\n")
+                sys.stderr.write(f"go on with: {settings.again('--after-line', str(error.context['through_line']))}\n")
             raise
 
     try:
         imported = run(settings, work)
+    except KeyboardInterrupt:
+        interrupted("stopped; run the same command again: imported memories stay as they are")
     except OSError as error:
-        _no_file(file, "read", "FILE", error)
+        _no_file(file, "read", "--file", error)
     show_imported(imported, settings.json)
     if imported.refused:
         raise typer.Exit(FAILED)
@@ -106,11 +119,7 @@ def show_imported(imported: "Imported", json: bool) -> None:
     if imported.refused > len(imported.problems):
         sys.stderr.write(f"and {imported.refused - len(imported.problems):,} more\n")
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
-    sys.stdout.write(f"imported {counted(imported.memories)}: {said}\n")
-
-
-def counted(memories: int) -> str:
-    return "1 memory" if memories == 1 else f"{memories:,} memories"
+    sys.stdout.write(f"imported {counted(imported.memories, 'memory', 'memories')}: {said}\n")
 
 
 @contextmanager

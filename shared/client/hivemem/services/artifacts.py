@@ -1,7 +1,5 @@
 """The operations of artifacts as methods, generated from the contracts by `make docs`."""
 
-from pydantic import JsonValue
-
 from hivemem.methods import ServiceMethods, reads, writes
 from hivemem_contracts.artifacts import operations
 from hivemem_contracts.artifacts.models import Artifact, Upload
@@ -13,6 +11,7 @@ from hivemem_contracts.artifacts.replies import (
     Manifest,
     UploadAborted,
 )
+from hivemem_contracts.json_values import Json
 
 
 class ArtifactsOperations(ServiceMethods):
@@ -26,7 +25,7 @@ class ArtifactsOperations(ServiceMethods):
         name: str,
         data_base64: str,
         content_type: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
+        metadata: dict[str, Json] | None = None,
         sha256: str | None = None,
     ) -> Artifact:
         """Save a small file as the next version of its name.
@@ -52,7 +51,7 @@ class ArtifactsOperations(ServiceMethods):
         size: int | None = None,
         sha256: str | None = None,
         content_type: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
+        metadata: dict[str, Json] | None = None,
         presigned: bool = False,
     ) -> Upload:
         """Begin to upload a file of any size.

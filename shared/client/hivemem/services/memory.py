@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import JsonValue
-
 from hivemem.methods import MISSING, ServiceMethods, reads, writes
+from hivemem_contracts.json_values import Json
 from hivemem_contracts.memory import operations
 from hivemem_contracts.memory.models import ErasureReceipt, LeaseClaim, Memory, MemoryKey, Source
 from hivemem_contracts.memory.replies import (
@@ -23,10 +22,11 @@ from hivemem_contracts.memory.replies import (
     MemoryWritten,
     NamespaceDiff,
     NamespaceForked,
+    NamespacePage,
     NamespaceSnapshot,
     VersionPage,
 )
-from hivemem_contracts.memory.requests import ImportedMemory, PutMemory
+from hivemem_contracts.memory.requests import DeleteMemory, ImportedMemory, PutMemory
 
 
 class MemoryOperations(ServiceMethods):
@@ -38,14 +38,15 @@ class MemoryOperations(ServiceMethods):
         *,
         namespace: str,
         key: str,
-        value: JsonValue,
+        value: Json,
         memory_type: Literal["semantic", "episodic", "procedural"] | None = MISSING,
-        metadata: dict[str, JsonValue] | None = MISSING,
+        metadata: dict[str, Json] | None = MISSING,
         importance: float | None = MISSING,
         valid_from: datetime | None = MISSING,
         valid_to: datetime | None = MISSING,
         expires_at: datetime | None = MISSING,
         source: Source | None = MISSING,
+        index: Sequence[str] | bool | None = MISSING,
         expect_version: int | None = MISSING,
         lease: LeaseClaim | None = MISSING,
     ) -> MemoryWritten:
@@ -60,6 +61,8 @@ class MemoryOperations(ServiceMethods):
             valid_to: The end of its validity; an explicit None removes it.
             expires_at: When to delete it; an explicit None removes it.
             source: Where it comes from; an explicit None removes it.
+            index: The texts by which recall finds it; false: recall does not find it; an explicit None: by its own
+                text.
             expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
 
         Raises:
@@ -78,7 +81,7 @@ class MemoryOperations(ServiceMethods):
         *,
         namespace: str,
         key: str,
-        patch: JsonValue,
+        patch: Json,
         expect_version: int | None = None,
         lease: LeaseClaim | None = None,
     ) -> MemoryWritten:
@@ -173,6 +176,20 @@ class MemoryOperations(ServiceMethods):
         """
         return await self._send(operations.DELETE, locals())
 
+    @writes(operations.DELETE_BATCH)
+    async def delete_batch(
+        self,
+        *,
+        deletes: Sequence[DeleteMemory],
+    ) -> MemoriesWritten:
+        """Delete many memories, each with its own outcome.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.DELETE_BATCH, locals())
+
     @writes(operations.RESTORE)
     async def restore(
         self,
@@ -231,6 +248,7 @@ class MemoryOperations(ServiceMethods):
         created_by: str | None = None,
         updated_after: datetime | None = None,
         valid_at: datetime | None = None,
+        where: dict[str, str | int | float | bool | None] | None = None,
         include_deleted: bool = False,
         sort: Literal["key", "-updated_at"] = "key",
         limit: int = 50,
@@ -241,6 +259,7 @@ class MemoryOperations(ServiceMethods):
         Args:
             updated_after: Only memories written later than this.
             valid_at: Only memories valid at this moment.
+            where: Only memories whose values have these fields with these values; `a.b` is a field of an object.
             sort: By namespace and key, or newest write first.
             limit: From 1 to 1000.
             cursor: The cursor of the previous page.
@@ -265,6 +284,30 @@ class MemoryOperations(ServiceMethods):
             HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
         """
         return await self._send(operations.COUNT, locals())
+
+    @reads(operations.NAMESPACES)
+    async def namespaces(
+        self,
+        *,
+        prefix: str | None = None,
+        suffix: str | None = None,
+        depth: int | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> NamespacePage:
+        """List the namespaces that hold memories.
+
+        Args:
+            prefix: All namespaces, if left out.
+            suffix: Only namespaces that end with these segments.
+            depth: Cut longer namespaces to this many segments, each result once. From 1 to 256.
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.NAMESPACES, locals())
 
     @reads(operations.SNAPSHOT)
     async def snapshot(

@@ -4,19 +4,22 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import JsonValue
-
 from hivemem.methods import ServiceMethods, reads, writes
+from hivemem_contracts.json_values import Json
 from hivemem_contracts.sessions import operations
-from hivemem_contracts.sessions.models import Machine, NewEvent, Session
+from hivemem_contracts.sessions.models import Machine, NewEvent
 from hivemem_contracts.sessions.replies import (
     Appended,
     AppendedBatch,
+    AppView,
+    AppWritten,
     EventPage,
     MachineView,
+    MachineWritten,
     SessionDeleted,
     SessionPage,
     SessionView,
+    SessionWritten,
     StateSet,
     StateView,
 )
@@ -34,15 +37,17 @@ class SessionsOperations(ServiceMethods):
         app_name: str,
         user_id: str,
         project_id: str | None = None,
-        initial_state: dict[str, JsonValue] | None = None,
-        metadata: dict[str, JsonValue] | None = None,
+        initial_state: dict[str, Json] | None = None,
+        state_nulls: Sequence[str] | None = None,
+        metadata: dict[str, Json] | None = None,
         machine: str | Machine | None = None,
-    ) -> Session:
+    ) -> SessionWritten:
         """Create a session; fails if the id exists.
 
         Args:
             session_id: A ULID if left out.
             initial_state: Split into scopes by prefix, like every delta.
+            state_nulls: Keys that begin with the value `None`; `initial_state` has none of them.
             machine: The name of a stored machine (its newest version), or a definition of the session's own.
 
         Raises:
@@ -82,13 +87,15 @@ class SessionsOperations(ServiceMethods):
         *,
         session_id: str,
         event: NewEvent,
-        state_delta: dict[str, JsonValue] | None = None,
+        state_delta: dict[str, Json] | None = None,
+        state_nulls: Sequence[str] | None = None,
         expect_revision: int | None = None,
     ) -> Appended:
         """Append an event and merge its state delta in one atomic step.
 
         Args:
             state_delta: `None` deletes a key.
+            state_nulls: Keys to set to the value `None`; `state_delta` has none of them.
             expect_revision: Refuse with RevisionConflict unless this is the current revision.
 
         Raises:
@@ -152,13 +159,18 @@ class SessionsOperations(ServiceMethods):
     async def state_get(
         self,
         *,
-        session_id: str,
+        session_id: str | None = None,
+        scope: Literal["user", "app", "project"] | None = None,
+        scope_id: str | None = None,
         key: str | None = None,
     ) -> StateView:
-        """Read one state key, or all of them.
+        """Read one state key, or all of them, of a session or of a shared scope.
 
         Args:
-            key: One key; all of them if left out.
+            session_id: The session; otherwise `scope` and `scope_id` are needed.
+            scope: A shared scope, read without a session.
+            scope_id: The user, app or project of the scope.
+            key: One key, with its prefix if it is shared; all of them if left out.
 
         Raises:
             NotFound: No such session, memory, artifact, agent, window or version.
@@ -172,13 +184,15 @@ class SessionsOperations(ServiceMethods):
         *,
         session_id: str,
         key: str,
-        value: JsonValue,
+        value: Json,
+        keep_null: bool = False,
         expect_revision: int | None = None,
     ) -> StateSet:
         """Set or delete one state key.
 
         Args:
-            value: `None` deletes the key.
+            value: `None` deletes the key, unless `keep_null` is true.
+            keep_null: Set the key to the value `None`; `value` has to be `None` then.
             expect_revision: The session's revision, or for a shared key its scope's.
 
         Raises:
@@ -197,10 +211,10 @@ class SessionsOperations(ServiceMethods):
         self,
         *,
         session_id: str,
-        metadata: dict[str, JsonValue] | None = None,
+        metadata: dict[str, Json] | None = None,
         project_id: str | None = None,
         expect_revision: int | None = None,
-    ) -> Session:
+    ) -> SessionWritten:
         """Change the metadata or the project of a session, in any status.
 
         Args:
@@ -224,7 +238,7 @@ class SessionsOperations(ServiceMethods):
         *,
         session_id: str,
         status: Literal["created", "active", "paused", "terminated", "archived"],
-    ) -> Session:
+    ) -> SessionWritten:
         """Change the status of a session.
 
         Raises:
@@ -240,7 +254,7 @@ class SessionsOperations(ServiceMethods):
         self,
         *,
         session_id: str,
-    ) -> Session:
+    ) -> SessionWritten:
         """End a session and clear its `temp:` state.
 
         Raises:
@@ -256,7 +270,7 @@ class SessionsOperations(ServiceMethods):
         self,
         *,
         session_id: str,
-    ) -> Session:
+    ) -> SessionWritten:
         """Move a terminated session's events to cold storage, where they stay readable.
 
         Raises:
@@ -289,7 +303,7 @@ class SessionsOperations(ServiceMethods):
         session_id: str,
         revision: int | None = None,
         new_session_id: str | None = None,
-    ) -> Session:
+    ) -> SessionWritten:
         """Create a new session that shares history up to a revision.
 
         Args:
@@ -313,13 +327,19 @@ class SessionsOperations(ServiceMethods):
         app_name: str | None = None,
         project_id: str | None = None,
         active: bool | None = None,
+        sort: Literal["-created_at", "-updated_at"] | None = None,
+        where: dict[str, str | int | float | bool | None] | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> SessionPage:
-        """List sessions, newest first: by status in the order of their last update, else of creation.
+        """List sessions, newest or last updated first.
 
         Args:
             active: True: created, active or paused. False: terminated or archived.
+            sort: Newest or last updated first. If left out: last updated for a `status` without other filters but
+                `active`, else newest.
+            where: State keys and the value that each has in the session's own state. They are state indexes of
+                `app_name`, which has to be given.
             limit: From 1 to 1000.
             cursor: The cursor of the previous page.
 
@@ -328,6 +348,37 @@ class SessionsOperations(ServiceMethods):
         """
         return await self._send(operations.LIST, locals())
 
+    @writes(operations.APP_PUT)
+    async def app_put(
+        self,
+        *,
+        app_name: str,
+        state_indexes: Sequence[str],
+    ) -> AppWritten:
+        """Declare the state keys by which sessions of an app can be found.
+
+        Args:
+            state_indexes: All keys of the session's own state that `list` can find sessions by.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.APP_PUT, locals())
+
+    @reads(operations.APP_GET)
+    async def app_get(
+        self,
+        *,
+        app_name: str,
+    ) -> AppView:
+        """Read the state indexes of an app.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.APP_GET, locals())
+
     @writes(operations.MACHINE_PUT)
     async def machine_put(
         self,
@@ -335,7 +386,7 @@ class SessionsOperations(ServiceMethods):
         name: str,
         definition: Machine,
         expect_version: int | None = None,
-    ) -> MachineView:
+    ) -> MachineWritten:
         """Store a new version of a state machine.
 
         Args:

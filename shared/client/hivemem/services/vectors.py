@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import JsonValue
-
 from hivemem.methods import ServiceMethods, reads, writes
+from hivemem_contracts.json_values import Json
 from hivemem_contracts.vectors import operations
 from hivemem_contracts.vectors.models import RecallFilter, Weights
 from hivemem_contracts.vectors.replies import (
@@ -42,6 +41,7 @@ class VectorsOperations(ServiceMethods):
         max_tokens: int | None = None,
         min_version: int | None = None,
         wait_ms: int | None = None,
+        cursor: str | None = None,
         explain: bool = False,
     ) -> RecallAnswer:
         """Find memories by meaning and by words.
@@ -60,6 +60,7 @@ class VectorsOperations(ServiceMethods):
             min_version: Wait until a memory below the prefix is found at this version or a later one; for 5000 ms, if
                 `wait_ms` is left out.
             wait_ms: Wait at most this long until all earlier acknowledged writes are indexed. From 0 to 30000.
+            cursor: Continue after the previous page of the same question; not with `rerank`.
             explain: Return the words of each item that matched.
 
         Raises:
@@ -73,7 +74,7 @@ class VectorsOperations(ServiceMethods):
         *,
         id: str,
         embedding: Sequence[float],
-        metadata: dict[str, JsonValue] | None = None,
+        metadata: dict[str, Json] | None = None,
         collection: str = "default",
     ) -> VectorStored:
         """Store a vector under an id, replacing the previous one.

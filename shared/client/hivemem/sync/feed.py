@@ -5,8 +5,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from hivemem.changes import Change
 from hivemem.connection import ClientClosed
-from hivemem.feed import Feed, Received
+from hivemem.feed import Feed
 from hivemem.sync.blocking import Blocking
 from hivemem.sync.loop_thread import LoopThread
 
@@ -22,7 +23,7 @@ class BlockingFeed(Blocking[Feed]):
 
     def __init__(self, feed: Feed, thread: LoopThread) -> None:
         super().__init__(feed, thread)
-        self._read: deque[Received] = deque()
+        self._read: deque[Change] = deque()
         self._cursor: str | None = None
 
     @property
@@ -40,7 +41,7 @@ class BlockingFeed(Blocking[Feed]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Received:
+    def __next__(self) -> Change:
         # By way of the queue, because an interrupted call may have read a change that it no longer returns.
         if not self._read:
             try:

@@ -34,8 +34,9 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
     passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
     of every call, see `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too
     long. The first use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if
-    it refuses the credentials; then the next use tries again. Once connected, the client reconnects automatically,
-    without a time limit.
+    it refuses the credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the
+    connection and unknown host names are an error at once. Once connected, the client reconnects automatically, without
+    a time limit.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
         tenant: str = DEFAULT_TENANT,
         agent: str = DEFAULT_AGENT,
         connect_timeout_seconds: float = 5.0,
+        retry_refused: bool = True,
         nats_options: Mapping[str, Any] | None = None,
         **options: Unpack[OptionFields],
     ) -> None:
@@ -53,6 +55,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
             tenant=tenant,
             agent=agent,
             connect_timeout_seconds=connect_timeout_seconds,
+            retry_refused=retry_refused,
             nats_options=nats_options,
             **options,
         )
@@ -190,6 +193,7 @@ def connect(
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,
     connect_timeout_seconds: float = 5.0,
+    retry_refused: bool = True,
     nats_options: Mapping[str, Any] | None = None,
     **options: Unpack[OptionFields],
 ) -> BlockingHive:
@@ -204,6 +208,7 @@ def connect(
         tenant=tenant,
         agent=agent,
         connect_timeout_seconds=connect_timeout_seconds,
+        retry_refused=retry_refused,
         nats_options=nats_options,
         **options,
     )

@@ -14,6 +14,7 @@ from hivemem_contracts.frames import parse_headers
 API: Final = "$JS.API"
 NANOSECONDS: Final = 1_000_000_000
 STREAM_NOT_FOUND: Final = 10059
+CONSUMER_NOT_FOUND: Final = 10014
 
 
 class JetStreamRefused(Exception):

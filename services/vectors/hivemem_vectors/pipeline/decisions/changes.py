@@ -52,8 +52,7 @@ def version_of_memory(tenant: str, memory: Mapping[str, Any]) -> ItemVersion:
         place = place_of(memory["namespace"], memory["key"])
         if memory["deleted"]:
             return ItemVersion(tenant, place, memory["version"], True, {}, None)
-        text = text_of(memory["value"], memory["metadata"])
-        return ItemVersion(tenant, place, memory["version"], False, _fields_of_memory(memory), text)
+        return ItemVersion(tenant, place, memory["version"], False, _fields_of_memory(memory), _text_of_memory(memory))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequest(f"value: no memory as it travels ({type(error).__name__})", field="value") from error
 
@@ -79,6 +78,14 @@ def version_of_event(tenant: str, session_id: str, scope: Sequence[str], event: 
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequest(f"value: no event as it travels ({type(error).__name__})", field="value") from error
+
+
+def _text_of_memory(memory: Mapping[str, Any]) -> str:
+    # A memory service of an earlier release does not say what to index.
+    indexed = memory.get("index")
+    if indexed is None:
+        return text_of(memory["value"], memory["metadata"])
+    return SECTION_END.join(indexed or ())[:TEXT_CHARACTERS]
 
 
 def _fields_of_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,6 +124,9 @@ def object_of(change: Change) -> Mapping[str, Any]:
 
 TEXT_CHARACTERS: Final = 200_000
 """The most characters of one memory that are indexed. Text behind that cannot be found."""
+
+SECTION_END: Final = "\x1e"
+"""Stands between the texts of a memory that names several: no chunk has parts of two of them."""
 
 _BETWEEN: Final = "\n"
 

@@ -10,7 +10,7 @@ from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from hivemem_runtime.batches import batches
 from hivemem_vectors.embedders.ports import Embeddings
-from hivemem_vectors.pipeline.decisions.changes import ItemVersion
+from hivemem_vectors.pipeline.decisions.changes import SECTION_END, ItemVersion
 from hivemem_vectors.pipeline.decisions.points import points_of
 from hivemem_vectors.pipeline.entities import SYNCED, Item, Mirror, packed, unpacked
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Point
@@ -53,7 +53,15 @@ class Chunker:
         self._markdown = MarkdownSplitter.from_callback(size, tokens, overlap)
 
     def chunks(self, text: str) -> list[Chunk]:
-        """Return the chunks in order; none for a blank text."""
+        """Return the chunks of each section in order; none for a blank text."""
+        found: list[Chunk] = []
+        start = 0
+        for section in text.split(SECTION_END):
+            found += [Chunk(start + chunk.start, chunk.text) for chunk in self._chunks(section)]
+            start += len(section) + len(SECTION_END)
+        return found[:CHUNKS_PER_TEXT]
+
+    def _chunks(self, text: str) -> list[Chunk]:
         stripped = text.strip()
         if not stripped:
             return []
@@ -61,7 +69,7 @@ class Chunker:
         if len(stripped) <= self._tokens or self._size(stripped) <= self._tokens:
             return [Chunk(text.index(stripped), stripped)]
         splitter = self._markdown if _MARKDOWN.search(text) else self._plain
-        return [Chunk(start, piece) for start, piece in splitter.chunk_indices(text)][:CHUNKS_PER_TEXT]
+        return [Chunk(start, piece) for start, piece in splitter.chunk_indices(text)]
 
 
 ITEMS_PER_GROUP: Final = 100

@@ -34,7 +34,8 @@ class Budget:
         """The number of items that still fit."""
         return 0 if self._ended else self._limit - len(self.lines)
 
-    def add(self, item: dict[str, Any]) -> None:
+    def add(self, item: dict[str, Any]) -> bool:
+        """Take an item if it fits. Return False if it belongs into a further answer."""
         assert self.missing, "it is full"
         tokens = 0
         if self._max_tokens is not None:
@@ -42,14 +43,15 @@ class Budget:
             if self._tokens + tokens > self._max_tokens:
                 self.cut = self.cut or "tokens"
                 self._ended = tokens <= self._max_tokens
-                return
+                return not self._ended
         data = orjson.dumps(item)
         if self.lines and len(data) + 1 > self._room:
             self.cut, self._ended = "bytes", True
-            return
+            return False
         self.lines.append(orjson.Fragment(data))
         self._room -= len(data) + 1
         self._tokens += tokens
+        return True
 
     def _count(self, item: dict[str, Any], most: int) -> int:
         """Count the tokens of an item. Its value is replaced by its JSON, so that it is written once."""

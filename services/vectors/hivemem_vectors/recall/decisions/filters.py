@@ -15,6 +15,7 @@ from hivemem_runtime.ledger.places import below
 from hivemem_vectors.pipeline.decisions.keywords import AskedWord, asked_words, words
 from hivemem_vectors.pipeline.decisions.points import EVENT, metadata_word, metadata_words, scope_words
 from hivemem_vectors.pipeline.entities import is_event, session_of
+from hivemem_vectors.recall.decisions.periods import Period, periods_of
 from hivemem_vectors.stores.ports import Between, Condition, Equal, OneOf
 
 ALL_KINDS: Final[frozenset[ItemKind]] = frozenset(get_args(ItemKind))
@@ -49,6 +50,8 @@ class Question:
     asked: tuple[AskedWord, ...] = ()
     is_for_time: bool = False
     """Whether it asks when something was."""
+    periods: tuple[Period, ...] = ()
+    """The periods that it names."""
     worths: Mapping[int, float] | None = None
     """What each form of the words is worth, if the answer explains its scores."""
 
@@ -73,6 +76,7 @@ class Question:
             body.query,
             tuple(asked_words(body.query)),
             _FOR_TIME.match(body.query) is not None,
+            periods_of(body.query, now),
         )
 
     def names(self, author: str) -> bool:

@@ -63,7 +63,7 @@ class MirrorScan:
             words = text_words(text)
             asked = {form: words.weights[form] for form in words.weights.keys() & self._forms}
             near = dense_score(dense[chunk], words.words)
-            hints = hints_of(self._question, place, traits_of(text), author)
+            hints = hints_of(self._question, place, traits_of(text), author, updated_at)
             self._pieces.append(
                 Piece(
                     place, version, chunk, start, len(text), near, 0.0, updated_at, importance, hints, is_mirrored=True

@@ -1,8 +1,9 @@
 """Scores of chunks, and the ranking of items by their best chunk."""
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from typing import Any, Final, NamedTuple, cast
 
 from hivemem_contracts.vectors import models
@@ -10,6 +11,7 @@ from hivemem_vectors.pipeline.decisions.keywords import AskedWord, text_words
 from hivemem_vectors.pipeline.decisions.points import ASKS, NAMES_TIME, PointName, parsed
 from hivemem_vectors.pipeline.entities import is_event
 from hivemem_vectors.recall.decisions.filters import Question, expired
+from hivemem_vectors.recall.decisions.periods import in_periods
 from hivemem_vectors.stores.search import HybridHit
 
 DENSE_SHARE: Final = 0.5
@@ -36,6 +38,9 @@ DIGITS: Final = 6
 
 HINT: Final = 0.1
 """How much a hint beside words and meaning changes the relevance."""
+
+PERIOD_HINT: Final = 0.3
+"""The same for an event in the period that the question names."""
 
 
 @dataclass(frozen=True)
@@ -194,34 +199,52 @@ def _piece(name: PointName, hit: HybridHit, question: Question, worth: float) ->
         keyword_score(hit.sparse or 0.0, worth, words),
         values["updated_at"],
         values.get("importance"),
-        hints_of(question, name.place, values.get("traits", ()), values.get("created_by", "")),
+        hints_of(question, name.place, values.get("traits", ()), values.get("created_by", ""), values["updated_at"]),
     )
 
 
-def hints_of(question: Question, place: str, traits: Container[str], author: str) -> float:
+def hints_of(question: Question, place: str, traits: Container[str], author: str, moment: int) -> float:
     """Return the factor of what hints at a text beside its words and its meaning: questions rarely answer one, a text
-    that names a time answers a question for it, and so does what the author said whom the question names."""
+    that names a time answers a question for it, and so does an event whose author or whose period the question names.
+    """
     hints = 1.0
     if ASKS in traits:
         hints *= 1 - HINT
     if question.is_for_time and NAMES_TIME in traits:
         hints *= 1 + HINT
-    if is_event(place) and question.names(author):
-        hints *= 1 + HINT
+    if is_event(place):
+        if question.names(author):
+            hints *= 1 + HINT
+        if question.periods and in_periods(question.periods, moment):
+            hints *= 1 + PERIOD_HINT
     return hints
 
 
 def ranking(pieces: Iterable[Piece], weights: Weights, now: int) -> list[Ranked]:
     """Return each item once, by the best piece of its newest version that was found, best first; of equal ones by
     place."""
-    best: dict[str, tuple[int, float, Piece]] = {}
+    newest: dict[str, list[Piece]] = {}
     for piece in pieces:
-        relevance = piece.hints * (weights.dense * piece.dense + (1 - weights.dense) * piece.keyword)
-        found = best.get(piece.place)
-        if found is None or (piece.version, relevance) > found[:2]:
-            best[piece.place] = (piece.version, relevance, piece)
-    items = [_scored(piece, weights, now) for *_, piece in best.values()]
+        found = newest.setdefault(piece.place, [])
+        if found and found[0].version < piece.version:
+            found.clear()
+        if not found or found[0].version == piece.version:
+            found.append(piece)
+    items = [_scored(_best(found, weights), weights, now) for found in newest.values()]
     return sorted(items, key=lambda item: (-item.score, item.piece.place))
+
+
+def _best(pieces: Sequence[Piece], weights: Weights) -> Piece:
+    """Return the best piece of an item. That the second best is near, too, is a hint."""
+    if len(pieces) == 1:
+        return pieces[0]
+    best, second = nlargest(2, pieces, key=lambda piece: _relevance(piece, weights))
+    share = _relevance(second, weights) / (_relevance(best, weights) or 1.0)
+    return best._replace(hints=best.hints * (1 + HINT * share))
+
+
+def _relevance(piece: Piece, weights: Weights) -> float:
+    return piece.hints * (weights.dense * piece.dense + (1 - weights.dense) * piece.keyword)
 
 
 def _scored(piece: Piece, weights: Weights, now: int) -> Ranked:

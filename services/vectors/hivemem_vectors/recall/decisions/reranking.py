@@ -26,9 +26,10 @@ class Candidates:
         """The number of items that still fit."""
         return self._limit - len(self.items) if self._room > 0 else 0
 
-    def add(self, item: AnswerItem) -> None:
+    def add(self, item: AnswerItem) -> bool:
         self.items.append(item)
         self._room -= len(orjson.dumps(item))
+        return True
 
     @property
     def readable(self) -> list[AnswerItem]:

@@ -26,7 +26,7 @@ SPARE_ITEMS: Final = (3, 30, 300)
 LONGEST_SECONDS: Final = 3.0
 RUNS_AT_ONCE: Final = 16
 _NEVER: Final = 2**63
-_SHOWN: Final = ("namespace", "key", "version", "value", "memory_type", "metadata", "updated_at")
+_SHOWN: Final = ("namespace", "key", "version", "value", "memory_type", "metadata", "created_at", "updated_at")
 _OF_A_MEMORY: Final = {"session_id": None, "author": None, "occurred_at": None, "context": None}
 
 
@@ -48,6 +48,13 @@ Contexts = Mapping[str, dict[str, list[dict[str, Any]]]]
 _NO_CONTEXTS: Final[Contexts] = {}
 
 
+class Filled(NamedTuple):
+    """How many of the ranked items are done with, answered or not, and what the answer lacks."""
+
+    done: int
+    shortfalls: list[Shortfall]
+
+
 class Hydration:
     """Reads items from the memory service, and neighbours of events from the session service, in the name of the
     caller."""
@@ -64,7 +71,7 @@ class Hydration:
         ranked: Sequence[Ranked],
         question: Question,
         context: int,
-    ) -> list[Shortfall]:
+    ) -> Filled:
         """Put the best items into the budget, events with `context` neighbours on each side. If the memory service does
         not answer, items are as they were indexed; if the session service does not, events have no context."""
         failure: str | None = None
@@ -92,7 +99,7 @@ class Hydration:
             shortfalls.append(Shortfall("memory", f"items are as they were indexed: {failure}"))
         if no_context is not None:
             shortfalls.append(Shortfall("sessions", f"events come without their context: {no_context}"))
-        return shortfalls
+        return Filled(done, shortfalls)
 
     async def _contexts(self, call: Call, some: Sequence[Ranked], context: int) -> Contexts | str:
         """Return the neighbours of each event, or the reason why they cannot be read."""
@@ -167,7 +174,7 @@ def _taken(
     question: Question,
     contexts: Contexts,
 ) -> int:
-    """Return the number of items before the budget was full, or an unread one came."""
+    """Return the number of items before the budget was full, or an item came that was not read or did not fit."""
     for number, item in enumerate(some):
         place = item.piece.place
         if not sources.has_now(item.piece) and item.piece.version < indexed.get(place, _NEVER):
@@ -187,14 +194,15 @@ def _taken(
         if answered is not None:
             if place in contexts:
                 answered["context"] = contexts[place]
-            budget.add(answered)
+            if not budget.add(answered):
+                return number
     return len(some)
 
 
 def _as_it_is(item: Ranked, memory: Mapping[str, Any], question: Question) -> dict[str, Any] | None:
     """Return the item as it is now; None if it does not match any more."""
     told, piece = version_of_memory("", memory), item.piece
-    if not question.holds(told.place, told.fields):
+    if not told.text or not question.holds(told.place, told.fields):
         return None
     text = told.text if told.version == piece.version else None
     return {
@@ -212,6 +220,7 @@ def _as_it_was_indexed(item: Ranked, mirror: Mirror | None, question: Question) 
     if mirror is None or mirror.version is None or not question.holds(piece.place, mirror.fields):
         return None
     namespace, key = named(piece.place)
+    created_at = mirror.fields.get("committed_at")
     return {
         "kind": "event" if is_event(piece.place) else "memory",
         "namespace": namespace,
@@ -220,6 +229,7 @@ def _as_it_was_indexed(item: Ranked, mirror: Mirror | None, question: Question) 
         "value": mirror.value,
         "memory_type": mirror.fields.get("memory_type"),
         "metadata": mirror.fields.get("metadata", {}),
+        "created_at": None if created_at is None else format_microseconds(created_at),
         "updated_at": format_microseconds(mirror.fields["updated_at"]),
         "text": mirror.texts[piece.chunk] if mirror.version == piece.version else None,
         **(_of_an_event(piece.place, mirror) if is_event(piece.place) else _OF_A_MEMORY),

@@ -16,10 +16,11 @@ from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
+from hivemem_vectors.recall.decisions.positions import Position, cursor_at, position_of
 from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
 from hivemem_vectors.recall.decisions.reranking import Candidates
 from hivemem_vectors.recall.endpoints.hydrate import Hydration
-from hivemem_vectors.recall.endpoints.mirror import MirrorSearch
+from hivemem_vectors.recall.endpoints.mirror import MirrorSearch, WaitingItems
 from hivemem_vectors.recall.endpoints.rerank import rerank
 from hivemem_vectors.recall.endpoints.search import ItemSearch, Shortfall
 from hivemem_vectors.recall.endpoints.waiting import IndexWaiters
@@ -60,13 +61,22 @@ class RecallEndpoint:
     async def recall(self, call: Call, body: requests.Recall) -> bytes:
         if body.rerank and self._reranker is None:
             raise InvalidRequest("rerank: true, but this hive has no reranker: HIVEMEM_RERANKER=none", field="rerank")
+        if body.rerank and body.cursor is not None:
+            raise InvalidRequest("cursor: the answers of a reranker have no further pages", field="cursor")
+        begin = None if body.cursor is None else position_of(body, body.cursor)
         embedding = asyncio.create_task(self._embed(body.query))
         try:
-            return await self._recall(call, body, embedding)
+            return await self._recall(call, body, embedding, begin)
         finally:
             embedding.cancel()
 
-    async def _recall(self, call: Call, body: requests.Recall, embedding: "asyncio.Task[Vector | Shortfall]") -> bytes:
+    async def _recall(
+        self,
+        call: Call,
+        body: requests.Recall,
+        embedding: "asyncio.Task[Vector | Shortfall]",
+        begin: Position | None,
+    ) -> bytes:
         tenant = call.sender.tenant
         shortfalls: list[Shortfall] = []
         if not await self._waiters.waited(tenant, body):
@@ -79,20 +89,47 @@ class RecallEndpoint:
         reranker = self._reranker if body.rerank else None
         if reranker is not None:
             question = replace(question, limit=max(body.limit, TEXTS_PER_QUESTION))
-        for deeper in (False, True):
-            found = await self._search.search(question, vector, waiting, deeper=deeper)
+        if begin is None:
+            first = Position.first(question.limit, question.now)
+            positions, answered = [first, first.again], frozenset[str]()
+        else:
+            positions, answered = [begin], await self._answered(question, vector, waiting, begin)
+        for at in positions:
+            found = await self._search.search(question, vector, waiting, at)
             weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
             budget = Budget(body.limit, body.max_tokens)
             taken = budget if reranker is None else Candidates(question.limit)
-            ranked = ranking(found.pieces, weights, question.now)
+            ranked = [
+                item
+                for item in ranking(found.pieces, weights, at.asked_at)
+                if at.precedes(item) and item.piece.place not in answered
+            ]
             explained = replace(question, worths=found.worths) if body.explain else question
-            unread = await self._hydration.fill(taken, call, ranked, explained, body.context)
+            filled = await self._hydration.fill(taken, call, ranked, explained, body.context)
             if not taken.missing or not found.more:
                 break
-        shortfalls += [*found.shortfalls, *unread]
+        shortfalls += [*found.shortfalls, *filled.shortfalls]
+        following = at.after(ranked, filled.done, more=found.more)
         if reranker is not None and isinstance(taken, Candidates):
             shortfalls += await rerank(reranker, body.query, taken, weights, budget)
-        return orjson.dumps({"items": budget.lines, "degraded": _degraded(shortfalls), "cut": budget.cut})
+            following = None
+        return orjson.dumps(
+            {
+                "items": budget.lines,
+                "cursor": None if following is None else cursor_at(body, following),
+                "degraded": _degraded(shortfalls),
+                "cut": budget.cut,
+            }
+        )
+
+    async def _answered(
+        self, question: Question, vector: "asyncio.Task[Vector | None]", waiting: WaitingItems, at: Position
+    ) -> frozenset[str]:
+        """Return the places of all items that the pages of the search before had."""
+        if not at.before:
+            return frozenset()
+        found = await self._search.search(question, vector, waiting, at._replace(points=at.before))
+        return frozenset([piece.place for piece in found.pieces])
 
     async def _embed(self, text: str) -> "Vector | Shortfall":
         try:

@@ -9,6 +9,7 @@ from hivemem_contracts.vectors.models import DegradedReason
 from hivemem_vectors.pipeline.decisions.keywords import sparse_query
 from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.recall.decisions.filters import Question
+from hivemem_vectors.recall.decisions.positions import Position
 from hivemem_vectors.recall.decisions.ranking import SCORED, Piece, pieces_of, worth_of_words
 from hivemem_vectors.recall.endpoints.mirror import MirrorSearch, WaitingItems
 from hivemem_vectors.recall.endpoints.word_worths import WordWorths
@@ -16,9 +17,6 @@ from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Filter, Vector
 from hivemem_vectors.stores.search import hybrid_search
 
-POINTS_PER_ITEM: Final = 4
-"""How many points are searched for each wanted item: several may belong to one item, or to an older version."""
-FEWEST_POINTS: Final = 40
 COUNT_SECONDS: Final = 5.0
 """How long the count of points is reused: only its order of magnitude matters."""
 
@@ -58,22 +56,20 @@ class ItemSearch:
         return await self._mirrors.waiting(tenant, prefix)
 
     async def search(
-        self, question: Question, vector: Awaitable[Vector | None], waiting: WaitingItems, *, deeper: bool
+        self, question: Question, vector: Awaitable[Vector | None], waiting: WaitingItems, at: Position
     ) -> Findings:
-        """Search by the vector, and by the words while it is under way. A `deeper` search follows one in which too many
-        hits were outdated."""
+        """Search by the vector, and by the words while it is under way. A deeper search than the first one leaves out
+        expired items, because some of its kind may have crowded out others."""
         shortfalls = [Shortfall("behind", waiting.detail)] if waiting.items else []
-        points = max(POINTS_PER_ITEM * question.limit, FEWEST_POINTS)
-        if deeper:
-            points = min(points * POINTS_PER_ITEM, POINTS_PER_CALL)
-        where = Filter(question.tenant, question.conditions(unexpired=deeper))
+        where = Filter(question.tenant, question.conditions(unexpired=at.points > at.base))
         words = sparse_query(question.asked) if question.asked else None
         try:
+            # Both are remembered from earlier recalls, and fetched while the embedding is under way.
             documents = await self._count()
-            hits, best, has_outdated = await asyncio.gather(
-                hybrid_search(self._store, self._collection, where, vector, words, limit=points, values=SCORED),
-                self._words.worths(question.tenant, question.asked, documents),
-                self._outdated.remain(question.tenant),
+            best = await self._words.worths(question.tenant, question.asked, documents)
+            has_outdated = await self._outdated.remain(question.tenant)
+            hits = await hybrid_search(
+                self._store, self._collection, where, vector, words, limit=at.points, values=SCORED
             )
         except HiveError as error:
             found = await self._without_index(question, await vector, error.detail)
@@ -84,7 +80,7 @@ class ItemSearch:
         pieces = pieces_of(hits, question, worth=worth, replaced=waiting.mirrors)
         if waiting.mirrors:
             pieces += await self._mirrors.among(waiting.mirrors, question, await vector)
-        return Findings(pieces, shortfalls, not deeper and len(hits) >= points, best)
+        return Findings(pieces, shortfalls, at.points < POINTS_PER_CALL and len(hits) >= at.points, best)
 
     async def _without_index(self, question: Question, vector: Vector | None, reason: str) -> Findings:
         searched = await self._mirrors.everywhere(question, vector)

@@ -6,18 +6,20 @@ from typing import Any, Final
 
 import structlog
 
+from hivemem_contracts.memory.changes import ERASURES_FOLLOWED
 from hivemem_runtime.background import Timer, for_each_tenant
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.feed.reading import FeedState
+from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
 from hivemem_runtime.ledger.current import current_values
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Ledger, system_write
+from hivemem_runtime.ledger.port import Ledger, Write, system_write
 from hivemem_vectors.pipeline.decisions.points import parsed
-from hivemem_vectors.pipeline.endpoints.peers import FeedPosition, MemoryService
+from hivemem_vectors.pipeline.endpoints.peers import WORKER, FeedPosition, MemoryService
 from hivemem_vectors.pipeline.entities import ITEM
 from hivemem_vectors.stores.guarded import GuardedStore
 from hivemem_vectors.stores.ports import Condition, Equal, Filter, StoredPoint
-from hivemem_vectors.upkeep.decisions import confirmed, is_remnant, namespaces_of
+from hivemem_vectors.upkeep.decisions import awaited, confirmed, is_remnant, namespaces_of
 from hivemem_vectors.upkeep.entities import REMOVAL, Removal
 
 log = structlog.get_logger("hivemem.vectors")
@@ -27,8 +29,25 @@ AT_ONCE: Final = 100
 ENDS_KEPT: Final = 10_000
 
 
+def erasures_reaction(ledger: Ledger, confirmer: "ErasureConfirmer") -> Reaction:
+    """Return the reaction that hears which erasures await this service, also those that removed nothing here."""
+
+    async def follow(changes: Sequence[ReceivedChange]) -> None:
+        for received in changes:
+            if received.change.operation == "removed":
+                await ledger.commit(_await(received.change.tenant, received.change.namespace))
+        confirmer.wake()
+
+    return Reaction(ERASURES_FOLLOWED, ("hive.chg.*.erasure.*",), follow)
+
+
+def _await(tenant: str, receipt: str) -> Write:
+    return system_write(tenant, REMOVAL, receipt, lambda heads, now: awaited(heads, receipt, now))
+
+
 class ErasureConfirmer(Timer):
-    """Confirms an erasure when it is done, the index has taken up all of it, and the store has no point of it.
+    """Confirms an erasure when its memories are removed, the index has taken up all of it, and the store has no point
+    of it.
 
     A confirmed removal stays in the ledger: forgetting it would leave a tombstone of the same size, and a late removal
     would begin to count anew.
@@ -77,8 +96,8 @@ class ErasureConfirmer(Timer):
         self._ends.pop((tenant, receipt), None)
 
     async def _is_told_of(self, tenant: str, erasure: dict[str, Any]) -> bool:
-        """Return whether the index has taken up all changes of an erasure that is done."""
-        if erasure["status"] != "done":
+        """Return whether the index has taken up all changes of an erasure whose memories are removed."""
+        if WORKER not in erasure["awaited"] and erasure["status"] != "done":
             return False
         key = tenant, erasure["receipt"]
         end = await self._feed.end()

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 import structlog
 
 from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
+from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import dead_subject_of, decode_token, sender_of
 from hivemem_runtime.bus.dead_letters import DeadLetter, DeadLetters
@@ -24,6 +26,7 @@ ATTEMPTS: Final = 5
 REMEMBERED: Final = 1_024
 """Messages whose failures are remembered; one for each partition is stuck at a time."""
 STORED_TOKENS: Final = 8
+SHOWN_CHARACTERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,10 @@ class Commands:
         tenant, agent, service, name, route = tokens[3:]
         operation = self._service.contract.get(name) if service == self._service.contract.name else None
         if operation is None or not operation.durable:
-            raise InvalidRequest(f"subject: {service}.{name} is no operation that can be published", field="subject")
+            raise InvalidRequest(
+                f"subject: {service}.{name} is no operation that can be published{self._instead(operation, name)}",
+                field="subject",
+            )
         return Call(
             sender=sender_of(tenant, agent),
             operation=operation,
@@ -124,6 +130,14 @@ class Commands:
             route=decode_token(route),
             published_at=message.stored_at // 1_000,
         )
+
+    def _instead(self, operation: AnyOperation | None, name: str) -> str:
+        """Say what the publisher may have meant."""
+        if operation is not None:
+            return ", only requested"
+        durable = [known.name for known in self._service.contract if known.durable]
+        nearest = get_close_matches(name[:SHOWN_CHARACTERS], durable, n=1)
+        return f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(durable)}"
 
     async def _settle(self, steps: list[_Step]) -> int:
         """Wait for all, and answer how many from the front are done for good or given up."""

@@ -19,7 +19,7 @@ from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.frames import parse_headers
 from hivemem_contracts.streams import INGEST
-from hivemem_runtime.bus.commands.execution import dead_letter
+from hivemem_runtime.bus.commands.execution import SHOWN_CHARACTERS, dead_letter
 from hivemem_runtime.bus.commands.passed_over import NO_MESSAGE_FOUND, PassedOver
 from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
@@ -30,13 +30,12 @@ from hivemem_runtime.loops import Loop
 log = structlog.get_logger("hivemem.bus")
 
 MOVED_AT_ONCE: Final = 500
-"""Strays that one look moves; a flood takes a few looks."""
+"""Strays that one look moves; in a flood, the next look follows at once."""
 AT_ONCE: Final = 32
 LOOK_SECONDS: Final = 2.0
 LISTED_AGAIN_SECONDS: Final = 10.0
 """After all subjects were listed and no stray was found: what waits is of services whose workers are down."""
 SHOWN: Final = 10
-SHOWN_CHARACTERS: Final = 64
 SERVICE_TOKEN: Final = 5
 """Its place in a stored subject: `hive.in.<partition>.<tenant>.<agent>.<service>.<operation>.<route>`."""
 
@@ -68,7 +67,10 @@ class StrayCommands:
         while not self._loop.stopping.is_set():
             try:
                 info = await ask(self._client, f"STREAM.INFO.{INGEST}")
-                self.moved += await self.move(info["state"])
+                moved = await self.move(info["state"])
+                self.moved += moved
+                if moved >= MOVED_AT_ONCE:
+                    continue
             except (Unavailable, JetStreamRefused) as error:
                 log.info("stray commands cannot be looked for", error=str(error))
             with suppress(TimeoutError):

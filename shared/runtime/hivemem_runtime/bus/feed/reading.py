@@ -14,7 +14,7 @@ from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH
 from hivemem_runtime.bus.feed.fleet_key import fleet_key
 from hivemem_runtime.bus.feed.subject_places import version_of
-from hivemem_runtime.bus.jetstream import JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.jetstream import CONSUMER_NOT_FOUND, JetStreamRefused, ask, message_of
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -102,6 +102,9 @@ class FeedReading:
             detail = f"the feed ends at {end}, and {consumer} has acknowledged {floor}"
             raise Unavailable(detail, retry_after_ms=RETRY_AFTER_MS)
         return floor
+
+    async def has_consumer(self, consumer: str) -> bool:
+        return bool(await self._ask(f"CONSUMER.INFO.{CHANGES}.{consumer}", unless=CONSUMER_NOT_FOUND))
 
     async def _get(self, wanted: Mapping[str, str | int]) -> StoredChange | None:
         # Not a direct read, which a replica that lags behind may answer.

@@ -19,7 +19,7 @@ from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.feed.fleet_key import fleet_key
 from hivemem_runtime.bus.feed.pull import FeedContext
 from hivemem_runtime.bus.feed.stream_keeper import StreamState
-from hivemem_runtime.bus.jetstream import NANOSECONDS, JetStreamRefused, ask
+from hivemem_runtime.bus.jetstream import CONSUMER_NOT_FOUND, NANOSECONDS, JetStreamRefused, ask
 from hivemem_runtime.bus.reactions.runner import Reacting, Reaction, Rely
 from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.loops import Loop
@@ -33,7 +33,6 @@ UPKEEP_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 7.0
 GRACE_SECONDS: Final = 10.0
 DEFAULT_INBOX: Final = "_INBOX"
-CONSUMER_NOT_FOUND: Final = 10014
 FEED: Final = "hivemem-feed"
 """The name in a consumer's metadata for the feed that it reads. A consumer of an earlier epoch may be ahead of reused
 sequences, so it is made again."""

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from hivemem_contracts.errors import HiveError
 from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.bus.requests.replies import Unanswered, inbox_of
 from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
@@ -45,6 +46,21 @@ class Endpoint:
     errors: int = 0
     seconds: float = 0.0
     last_error: str = ""
+
+    def count(self, seconds: float) -> None:
+        """Count a request that was answered, with a reply or an error, after this long."""
+        self.requests += 1
+        self.seconds += seconds
+
+    def fail(self, error: HiveError) -> None:
+        """Count an error, whose request is counted by itself."""
+        self.errors += 1
+        self.last_error = f"{error.code}:{error.name}"
+
+    def refuse(self, error: HiveError) -> None:
+        """Count a request that was refused at once."""
+        self.count(0.0)
+        self.fail(error)
 
     def info(self) -> dict[str, Any]:
         return {"name": self.name, "subject": self.subject, "queue_group": self.queue_group, "metadata": self.metadata}

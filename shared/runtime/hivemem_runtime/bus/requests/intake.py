@@ -64,9 +64,11 @@ class Requests:
         *,
         version: str,
         health: Callable[[], dict[str, Any]],
+        beside: Sequence[Endpoint] = (),
         under_way: int = REQUESTS_UNDER_WAY,
         bytes_under_way: int = REQUEST_BYTES_UNDER_WAY,
     ) -> None:
+        """`beside` are subjects that the worker serves apart from its operations, for discovery."""
         self._client = client
         self._service = service
         self._loop = asyncio.get_running_loop()
@@ -79,6 +81,7 @@ class Requests:
         self._turning = False
         detail = f"the worker has as many requests of this tenant under way as it may; {under_way} of all tenants"
         overloaded = Overloaded(detail, limit=under_way, retry_after_ms=OVERLOADED_RETRY_MS)
+        self._overloaded_error = overloaded
         self._overloaded_lines = header_lines(error_headers(overloaded))
         self._overloaded_body = error_body(overloaded)
         self._subscriptions: list[Subscription] = []
@@ -89,7 +92,7 @@ class Requests:
             name=contract.name,
             version=version,
             description=contract.summary,
-            endpoints=[served.endpoint for served in self._served],
+            endpoints=[*(served.endpoint for served in self._served), *beside],
             health=health,
         )
 
@@ -139,6 +142,7 @@ class Requests:
         tenant = self._admission.take(tokens[2], pending, held, expected)
         if tenant is None:
             self._overloaded += 1
+            served.endpoint.refuse(self._overloaded_error)
             if reply:
                 self._outbox.put_extra(frame(reply, self._overloaded_lines, self._overloaded_body))
             return
@@ -234,9 +238,7 @@ class Requests:
         self._answer_error(pending, error)
 
     def _answer_error(self, pending: "Pending", error: HiveError) -> None:
-        endpoint = pending.served.endpoint
-        endpoint.errors += 1
-        endpoint.last_error = f"{error.code}:{error.name}"
+        pending.served.endpoint.fail(error)
         answer = b""
         if pending.reply:
             answer = frame(pending.reply, header_lines(error_headers(error)), error_body(error))
@@ -244,9 +246,8 @@ class Requests:
 
     def _answer(self, pending: "Pending", answer: bytes) -> None:
         """Send an answer, empty for none. The request holds its room until the answer has left."""
-        endpoint, size = pending.served.endpoint, len(answer)
-        endpoint.requests += 1
-        endpoint.seconds += time.perf_counter() - pending.started
+        size = len(answer)
+        pending.served.endpoint.count(time.perf_counter() - pending.started)
         pending.served.learn(size)
         pending.call = None
         self._admission.correct(pending.tenant, size, size - pending.expected)

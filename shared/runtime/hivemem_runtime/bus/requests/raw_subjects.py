@@ -6,6 +6,7 @@ is `Overloaded`.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,6 +31,7 @@ from hivemem_contracts.errors import (
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.requests.admission import Admission, Tenant
+from hivemem_runtime.bus.requests.discovery import Endpoint
 from hivemem_runtime.bus.requests.outgoing import request_as
 from hivemem_runtime.bus.requests.replies import Unanswered, error_body, error_headers, sender_in
 from hivemem_runtime.bus.subscriptions import drain, subscribe_direct
@@ -79,9 +81,11 @@ class RawSubject:
         operation: AnyOperation,
         policy: Policy,
         *,
+        name: str,
         queue: str = "",
         under_way: int,
     ) -> None:
+        self.endpoint = Endpoint(name, subject, queue, {"summary": f"Bytes of {operation.full_name}."})
         self._subject = subject
         self._answer = answer
         self._operation = operation
@@ -118,6 +122,7 @@ class RawSubject:
             self._start(self._work(message, sender, tenant, held))
         elif len(self._tasks) < 2 * self._admission.requests_limit:
             detail = "the worker has as many messages of this tenant under way as it may"
+            self.endpoint.count(0.0)
             self._start(self._refuse(message, Overloaded(detail, retry_after_ms=OVERLOADED_RETRY_MS)))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -126,6 +131,7 @@ class RawSubject:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self, message: Msg, sender: Sender | None, tenant: Tenant[Msg], held: int) -> None:
+        started = time.perf_counter()
         try:
             answer = await self._answer(self._request(message, sender))
             await self._post(message, answer.headers, answer.data)
@@ -135,6 +141,7 @@ class RawSubject:
             log.exception("a message could not be answered", subject=self._subject)
             await self._refuse(message, Internal("the worker failed; its log says how"))
         finally:
+            self.endpoint.count(time.perf_counter() - started)
             self._admission.done(tenant, held, held + ITEM_BYTES)
 
     def _request(self, message: Msg, sender: Sender | None) -> RawRequest:
@@ -146,6 +153,7 @@ class RawSubject:
         return RawRequest(message.subject, headers, message.data, call)
 
     async def _refuse(self, message: Msg, error: HiveError) -> None:
+        self.endpoint.fail(error)
         await self._post(message, error_headers(error), error_body(error))
 
     async def _post(self, message: Msg, headers: Mapping[str, str], data: bytes) -> None:

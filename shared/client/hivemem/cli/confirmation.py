@@ -1,0 +1,74 @@
+"""Questions before a command deletes something that nothing can bring back."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from hivemem.cli.settings import FAILED, WRONG, Settings, run
+from hivemem_contracts.limits import LIST_MAXIMUM
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")]
+
+
+def confirm(settings: Settings, describe: "Callable[[Hive], Awaitable[str]]", waiting: str = "") -> None:
+    """Say what will be lost, and go on only after a yes; `waiting` is shown as by `run`.
+
+    Exits with code 2 if there is no terminal to ask on, and with code 1 after any other answer.
+    """
+    if not sys.stdin.isatty():
+        sys.stderr.write("This deletes for good, and standard input is no terminal to ask on: confirm it with --yes.\n")
+        raise typer.Exit(WRONG)
+    loss = run(settings, describe, waiting)
+    sys.stderr.write(f"{loss} This cannot be undone. Continue? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        sys.stderr.write("nothing was deleted\n")
+        raise typer.Exit(FAILED)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as "1 event" and "2 events"."""
+    return f"1 {one}" if count == 1 else f"{count:,} {many or f'{one}s'}"
+
+
+async def _session(hive: "Hive", body: Mapping[str, Any]) -> str:
+    session = (await hive.sessions.get(session_id=body["session_id"])).session
+    return f"Session {session.session_id!r} goes, with {counted(session.event_count, 'event')} and its state."
+
+
+async def _memories(hive: "Hive", body: Mapping[str, Any]) -> str:
+    namespace, key = body["namespace"], body.get("key")
+    if key is not None:
+        memory = await hive.memory.get(namespace=namespace, key=key, include_deleted=True)
+        return f"Memory {namespace} {key} goes, with {counted(memory.version, 'version')}."
+    memories = (await hive.memory.count(prefix=namespace, include_deleted=True)).count
+    found = counted(memories, "memory", "memories")
+    return f"Everything in and below {namespace} goes: {found}, each with all its versions."
+
+
+async def _file(hive: "Hive", body: Mapping[str, Any]) -> str:
+    page = await hive.artifacts.versions(session_id=body["session_id"], name=body["name"], limit=LIST_MAXIMUM)
+    more = "more than " if page.cursor else ""
+    size = sum(version.size for version in page.items)
+    versions = counted(len(page.items), "version")
+    return f"File {body['name']!r} of session {body['session_id']!r} goes: {more}{versions}, {size:,} bytes."
+
+
+async def _vector(hive: "Hive", body: Mapping[str, Any]) -> str:
+    del hive
+    where = f" of collection {body['collection']!r}" if "collection" in body else ""
+    return f"Vector {body['id']!r}{where} goes."
+
+
+LOSSES: Final[dict[str, "Callable[[Hive, Mapping[str, Any]], Awaitable[str]]"]] = {
+    "sessions.delete": _session,
+    "memory.erase": _memories,
+    "artifacts.delete": _file,
+    "vectors.delete": _vector,
+}
+"""What each operation deletes for good, in words; all others leave a history or can be repeated."""
