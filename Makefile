@@ -39,7 +39,7 @@ up: $(or $(wildcard $(INSTALLED)),$(UP_INSTALLED)) ## run the whole of Hivemem i
 	@$(BIN)/hivemem up $(ARGS)
 
 wheels: $(INSTALLED) ## build a wheel of each distribution into dist/, for docs/installing.md
-	@rm -rf $(DIST)
+	@rm -f $(DIST)/hivemem*.whl
 	@for member in $(RELEASED); do \
 		$(BIN)/uv build --quiet --wheel --offline --no-build-isolation --out-dir $(DIST) $$member || exit 1; \
 	done
@@ -107,7 +107,7 @@ lock: $(INSTALLED) ## write the lock files again: make lock ARGS="--upgrade"
 	$(call compile,requirements-bench.lock,--all-extras $(MEMBER_PROJECTS) requirements.in requirements-bench.in -c requirements.lock)
 
 clean: ## remove the environments and all that the tools leave behind
-	rm -rf $(VENV) $(BENCH_VENV) $(DIST) build .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(BENCH_VENV) build dist .coverage .coverage.* htmlcov
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -127,8 +127,8 @@ $(UP_INSTALLED): requirements-up.lock $(RELEASED:%=%/pyproject.toml)
 $(BENCH_INSTALLED): requirements-bench.lock $(MEMBER_PROJECTS)
 	$(call install,$(BENCH_VENV),requirements-bench.lock,$(MEMBERS))
 
-# pip brings uv, checked against the hash in the lock; uv does the rest, much faster. It builds the members without an
-# environment of their own, and leaves with setuptools, which some Pythons add, where the lock does not name it.
+# pip brings uv, checked against the hash in the lock; uv does the rest, much faster, and builds the members without an
+# environment of their own. Where the lock does not name uv, it is removed again, as are the setuptools of older Pythons.
 define install
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hivemem needs Python 3.11 or newer and \
 	$(PYTHON) is %d.%d. Name another one: make setup PYTHON=python3.12" % sys.version_info[:2])'

@@ -196,7 +196,7 @@ def installed(python: Path) -> dict[str, str]:
 
 def needed_here(lock: str) -> dict[str, str]:
     """Return the versions of a lock for this interpreter and platform."""
-    lines = re.findall(r"(?m)^([a-z0-9].*?) \\\\?$", (ROOT / lock).read_text(encoding="utf-8"))
+    lines = re.findall(r"(?m)^([a-z0-9].*?) \\$", (ROOT / lock).read_text(encoding="utf-8"))
     found = [Requirement(line) for line in lines]
     needed = [one for one in found if one.marker is None or one.marker.evaluate()]
     return {one.name: str(one.specifier).removeprefix("==") for one in needed}
