@@ -36,12 +36,12 @@ class VectorsOperations(ServiceMethods):
         context: int = 0,
         filter: RecallFilter | None = None,
         limit: int = 10,
+        cursor: str | None = None,
         weights: Weights | None = None,
         rerank: bool = False,
         max_tokens: int | None = None,
         min_version: int | None = None,
         wait_ms: int | None = None,
-        cursor: str | None = None,
         explain: bool = False,
     ) -> RecallAnswer:
         """Find memories by meaning and by words.
@@ -54,13 +54,13 @@ class VectorsOperations(ServiceMethods):
             session_ids: Only events of these sessions.
             context: Add at most this many events of its session before and after each event. From 0 to 10.
             limit: From 1 to 100.
+            cursor: Continue after the previous page of the same question; not with `rerank`.
             rerank: Let the hive's reranker order the best items.
             max_tokens: Limit the values, and the texts of `context`, to about this many tokens; an item over the limit
                 is skipped. From 1 to 1000000.
             min_version: Wait until a memory below the prefix is found at this version or a later one; for 5000 ms, if
                 `wait_ms` is left out.
             wait_ms: Wait at most this long until all earlier acknowledged writes are indexed. From 0 to 30000.
-            cursor: Continue after the previous page of the same question; not with `rerank`.
             explain: Return the words of each item that matched.
 
         Raises:
