@@ -12,11 +12,12 @@ import pydantic
 
 from hivemem.change_reader import read_change
 from hivemem.changes import Change
-from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
+from hivemem.connection import ClientClosed, Connection, NoAnswer
 from hivemem.consumer import Consumer, make_consumer
 from hivemem.cursor import Cursor, StreamState, cursor_text, nanoseconds
 from hivemem.feed_buffer import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
+from hivemem.jetstream import JetStreamError, jetstream
 from hivemem.options import CallOptions
 from hivemem.prefixes import feed_filters
 from hivemem_contracts.errors import InvalidRequest, Unavailable
@@ -93,6 +94,7 @@ class Feed:
         """Open the feed: no later change is missed. Iterating opens it automatically."""
         if self._opened:
             return
+        await self._connection.open()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_seconds
         while True:
