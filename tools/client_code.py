@@ -3,24 +3,31 @@
 Types are why this is written as code: an editor and a type checker read it, and neither reads a registry.
 """
 
-import keyword
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import change_classes
+from client_methods import MethodsModule, method_name
 from hivemem_contracts.catalog import SERVICES
-from hivemem_contracts.operations import AnyOperation, ServiceContract
+from hivemem_contracts.operations import ServiceContract
 
 CLIENT: Final = "shared/client/hivemem"
 
 
 def files(root: Path) -> Mapping[str, str]:
     """Return the generated modules of the client, by their path in the repository."""
+    client = root / CLIENT
     return {
-        f"{CLIENT}/services.py": _text(_services(root / CLIENT)),
-        f"{CLIENT}/attributes.py": _text(_attributes(root / CLIENT)),
+        **{
+            f"{CLIENT}/services/{service.name}.py": _formatted(MethodsModule(service, _operations(service)).text())
+            for service in SERVICES
+        },
+        f"{CLIENT}/attributes.py": _text(_attributes(client)),
+        f"{CLIENT}/sync/services.py": _text(_blocking_services()),
+        f"{CLIENT}/sync/attributes.py": _formatted(_text(_blocking_attributes(client))),
         f"{CLIENT}/changes.py": change_classes.text(),
         f"{CLIENT}/cli/summaries.py": _text(_summaries()),
     }
@@ -30,40 +37,49 @@ def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _services(client: Path) -> Iterator[str]:
-    yield '"""The operations of each service as typed methods, generated from the contracts by `make docs`."""'
-    yield ""
-    yield "from hivemem.methods import Command, Query, ServiceMethods"
-    for name in sorted(service.name for service in SERVICES):
-        yield f"from hivemem_contracts.{name} import operations as {name}"
-    for service in SERVICES:
-        name = _class(service) + ("Operations" if _has_own_module(service, client) else "")
-        yield from ("", "", f"class {name}(ServiceMethods):", f'    """{service.summary}"""', "")
-        yield from (_method(service, operation) for operation in service)
-
-
-def _method(service: ServiceContract, operation: AnyOperation) -> str:
-    name = operation.name + "_" * keyword.iskeyword(operation.name)
-    return f"    {name} = {'Command' if operation.writes else 'Query'}({service.name}.{_constant(operation)})"
-
-
-def _constant(operation: AnyOperation) -> str:
-    """Return the name that the contracts give the operation."""
-    module = import_module(f"hivemem_contracts.{operation.service}.operations")
-    return next(name for name, value in vars(module).items() if value is operation)
+def _formatted(code: str) -> str:
+    """Return code as `make fmt` would leave it."""
+    for step in (["check", "--select=I", "--fix-only"], ["format"]):
+        command = [sys.executable, "-m", "ruff", *step, "--quiet", f"--stdin-filename={CLIENT}/services/any.py", "-"]
+        code = subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+    return code
 
 
 def _attributes(client: Path) -> Iterator[str]:
-    homes = {service: service.name if _has_own_module(service, client) else "services" for service in SERVICES}
+    homes = {service: _home(service, client) for service in SERVICES}
     yield '"""The services as attributes of a client, generated from the contracts by `make docs`."""'
     yield from ("", "from typing import TYPE_CHECKING", "")
-    for home in sorted(set(homes.values())):
-        classes = sorted(_class(service) for service, of in homes.items() if of == home)
-        yield f"from hivemem.{home} import {', '.join(classes)}"
+    yield from sorted(f"from hivemem.{home[0]} import {home[1]}" for home in homes.values())
     yield from ("", "if TYPE_CHECKING:", "    from hivemem.hive import Hive", "", "")
     yield from ("class Services:", '    """Every service of the fleet, by its name."""', "")
     yield '    def __init__(self, hive: "Hive") -> None:'
-    yield from (f"        self.{service.name} = {_class(service)}(hive)" for service in SERVICES)
+    yield from (f"        self.{service.name} = {home[1]}(hive)" for service, home in homes.items())
+
+
+def _blocking_services() -> Iterator[str]:
+    yield '"""The methods of each service for the synchronous client, generated from the contracts by `make docs`."""'
+    yield ""
+    yield from sorted(f"from hivemem.services.{service.name} import {_operations(service)}" for service in SERVICES)
+    yield "from hivemem.sync.blocking import Blocking, blocking, blocking_command"
+    for service in SERVICES:
+        name = _operations(service)
+        yield from ("", "", f"class Blocking{name}(Blocking[{name}]):", f'    """{service.summary}"""', "")
+        for operation in service:
+            wrapped = "blocking_command" if operation.writes else "blocking"
+            yield f"    {method_name(operation)} = {wrapped}({name}.{method_name(operation)})"
+
+
+def _blocking_attributes(client: Path) -> Iterator[str]:
+    homes = {service: _blocking_home(service, client) for service in SERVICES}
+    imported = [*homes.values(), ("sync.loop_thread", "LoopThread"), ("attributes", "Services")]
+    yield '"""The services as attributes of a synchronous client, generated from the contracts by `make docs`."""'
+    yield ""
+    for home in sorted({home for home, _ in imported}):
+        yield f"from hivemem.{home} import {', '.join(sorted(name for of, name in imported if of == home))}"
+    yield from ("", "", "class BlockingServices:", '    """Every service of the fleet, by its name."""', "")
+    yield "    def __init__(self, services: Services, thread: LoopThread) -> None:"
+    for service, found in homes.items():
+        yield f"        self.{service.name} = {found[1]}(services.{service.name}, thread)"
 
 
 def _summaries() -> Iterator[str]:
@@ -73,9 +89,21 @@ def _summaries() -> Iterator[str]:
     yield "}"
 
 
-def _has_own_module(service: ServiceContract, client: Path) -> bool:
-    """Return whether the client has a class of its own for the service, on top of the generated one."""
-    return (client / f"{service.name}.py").is_file()
+def _home(service: ServiceContract, client: Path) -> tuple[str, str]:
+    """Return the module and the class of a service: some have a class of their own, on top of the generated one."""
+    if (client / f"{service.name}.py").is_file():
+        return service.name, _class(service)
+    return f"services.{service.name}", _operations(service)
+
+
+def _blocking_home(service: ServiceContract, client: Path) -> tuple[str, str]:
+    if (client / f"sync/{service.name}.py").is_file():
+        return f"sync.{service.name}", f"Blocking{_class(service)}"
+    return "sync.services", f"Blocking{_operations(service)}"
+
+
+def _operations(service: ServiceContract) -> str:
+    return f"{_class(service)}Operations"
 
 
 def _class(service: ServiceContract) -> str:

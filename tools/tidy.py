@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 LONGEST_FILE_LINES = 400
+GENERATED = re.compile(r'"""[^\n]*\bgenerated from the contracts by `make docs`')
 CODE_SUFFIXES = {".py", ".sh", ".js", ".css"}
 
 WORKER_FILES = {
@@ -90,7 +91,8 @@ def findings(root: Path, paths: list[str], long_files: Mapping[str, str]) -> Ite
         if path.endswith(".py"):
             yield from _code_findings(PurePosixPath(path), ast.parse(text, path))
     yield from _class_findings(texts)
-    lengths = {path: text.count("\n") for path, text in texts.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
+    written = {path: text for path, text in texts.items() if not GENERATED.match(text)}
+    lengths = {path: text.count("\n") for path, text in written.items() if PurePosixPath(path).suffix in CODE_SUFFIXES}
     yield from _length_findings(lengths, long_files)
     yield from _typing_findings(set(texts))
     yield from _worker_findings(texts)

@@ -1,15 +1,17 @@
 """The two kinds of body: requests are validated strictly, replies may gain fields."""
 
+from itertools import islice
 from typing import Any, ClassVar, TypeVar, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 
 from hivemem_contracts.error_values import field_path, shown
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.json_limits import refuse_unportable
 from hivemem_contracts.limits import MESSAGE_BYTES
+from hivemem_contracts.nearest_name import names_at, nearest
 from hivemem_contracts.sizes import check_size, check_sizes
 
 
@@ -42,7 +44,7 @@ def decode_body(model: type[Request], data: bytes) -> Request:
     try:
         body = model.model_validate_json(data, strict=True, by_alias=True, by_name=False)
     except pydantic.ValidationError as error:
-        raise invalid_request(error, data) from error
+        raise invalid_request(error, data, model) from error
     refuse_unportable(data)
     check_sizes(body, len(data))
     return body
@@ -54,20 +56,42 @@ _PLAINER: dict[str, str] = {
     "missing": "this field is required",
 }
 _WITHOUT_A_VALUE = ("missing", "json_invalid", "not_json")
+_COMPARED_FIELDS = 8
+"""The number of unknown fields that are compared with the known ones, since each comparison takes time."""
 
 
-def invalid_request(error: pydantic.ValidationError, data: bytes | None = None) -> InvalidRequest:
-    """Return the first error. With the body's bytes, the field is named exactly as it was sent."""
-    first = error.errors(include_url=False, include_context=False)[0]
+def invalid_request(
+    error: pydantic.ValidationError, data: bytes | None = None, model: type[BaseModel] | None = None
+) -> InvalidRequest:
+    """Return the first error. With the body's bytes, the field is named exactly as it was sent; with its model, an
+    unknown field has a suggestion."""
+    errors = error.errors(include_url=False, include_context=False)
+    first, suggestion = _misspelt(errors, model) or (errors[0], "")
     problem = first["type"]
     place = first["loc"]
     if data is not None and problem != "json_invalid":
         place = _sent_place(place, from_json(data), problem)
     field = field_path(place)
-    detail = f"{field}: {_PLAINER.get(problem, first['msg'])}"
+    detail = f"{field}: {_PLAINER.get(problem, first['msg'])}{suggestion}"
     if problem not in _WITHOUT_A_VALUE:
         detail += f", got {shown(first['input'])}"
     return InvalidRequest(detail, field=field, problem=problem)
+
+
+def _misspelt(errors: list[ErrorDetails], model: type[BaseModel] | None) -> tuple[ErrorDetails, str] | None:
+    """Return the first unknown field that is nearly a known one, unless something else comes first.
+
+    Its right name is often missing, but the misspelt one explains why.
+    """
+    if model is None or errors[0]["type"] not in ("extra_forbidden", "missing"):
+        return None
+    unknown = (found for found in errors if found["type"] == "extra_forbidden")
+    for found in islice(unknown, _COMPARED_FIELDS):
+        *outer, name = found["loc"]
+        suggestion = nearest(str(name), names_at(model, outer))
+        if suggestion:
+            return found, suggestion
+    return None
 
 
 def _sent_place(place: tuple[str | int, ...], body: Any, problem: str) -> tuple[str | int, ...]:

@@ -27,6 +27,12 @@ FEED_ID: Final = "ce-id"
 SIGNATURE: Final = "Hive-Signature"
 """On changes: proves to the other workers that a worker wrote the message."""
 
+PURGED: Final = "hive_purged"
+"""The bucket that says which messages of CHANGES were purged on purpose."""
+PURGED_SUBJECT: Final = f"$KV.{PURGED}.sequences"
+"""Each message has `{feed, total, ranges}`: the creation of CHANGES, how many of its messages were purged so far, and
+the first and last sequences of those that this message adds."""
+
 LIVE_PREFIX: Final = "hive.live"
 """Each change as a plain message, below this prefix instead of `hive.chg`, for clients without a stream API."""
 

@@ -1075,6 +1075,8 @@ export interface Recall {
   context?: number;
   filter?: RecallFilter | null;
   limit?: number;
+  /** Continue after the previous page of the same question; not with `rerank`. */
+  cursor?: Cursor | null;
   weights?: Weights | null;
   /** Let the hive's reranker order the best items. */
   rerank?: boolean;
@@ -1087,8 +1089,6 @@ export interface Recall {
   min_version?: number | null;
   /** Wait at most this long until all earlier acknowledged writes are indexed. */
   wait_ms?: number | null;
-  /** Continue after the previous page of the same question; not with `rerank`. */
-  cursor?: Cursor | null;
   /** Return the words of each item that matched. */
   explain?: boolean;
 }
@@ -1107,6 +1107,8 @@ export interface RecallAnswer {
 /** Conditions that an item must meet. A field that is left out sets no condition. */
 export interface RecallFilter {
   metadata?: { [key: string]: string | number | boolean } | null;
+  /** Only memories whose values have these fields with these values; `a.b` is a field of an object. */
+  where?: { [key: string]: string | number | boolean | null } | null;
   created_by?: AgentName | null;
   /** Written later than this. */
   updated_after?: Time | null;
@@ -1325,10 +1327,18 @@ export interface SnapshotNamespace {
   cursor?: Cursor | null;
 }
 
-/** Where a memory comes from. */
+/** Where a memory comes from, as its writer says: at least one field. */
 export interface Source {
-  session_id: Id;
+  session_id?: Id | null;
+  /** An event of the session. */
   event_id?: Id | null;
+  task_id?: Id | null;
+  /** The agent that found it out. */
+  agent_id?: Id | null;
+  /** A cycle of the agent. */
+  cycle?: number | null;
+  /** The path of a document. */
+  document?: Id | null;
 }
 
 export interface StatArtifact {

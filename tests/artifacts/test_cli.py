@@ -37,7 +37,7 @@ async def test_a_file_goes_there_and_back(
     sent = await invoke(deployment, bot, "upload", "s1", "report.txt", "--metadata", '{"n": 1}')
     assert (sent.exit_code, sent.stderr) == (0, "")
     url = f"hive://{bot.tenant}/s1/report.txt?version=1"
-    assert sent.stdout == f"{url}  1,500,000 bytes  text/plain; charset=utf-8\n"
+    assert sent.stdout == f"{url}\t1500000\ttext/plain; charset=utf-8\n"
     assert (await bot.stat("report.txt"))["metadata"] == {"n": 1}
     report.unlink()
     for words in (("s1", "report.txt"), (url,), ("s1", "report.txt", "--version", "1", "--output", "other.txt")):

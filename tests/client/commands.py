@@ -3,11 +3,14 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 from typer.testing import CliRunner, Result
 
+from hivemem.cli import terminal
 from hivemem.cli.app import app
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
@@ -19,6 +22,17 @@ async def invoke(url: str, *words: str, stdin: str | None = None) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, arguments, input=stdin, env=WIDE, prog_name="hivemem")
 
 
+async def on_screen(url: str, *words: str, columns: int = 80) -> str:
+    """Run the command as on a terminal of this width, and return its output without colours."""
+    with (
+        patch.object(terminal, "is_there", return_value=True),
+        patch.object(terminal, "width", return_value=columns),
+    ):
+        result = await invoke(url, *words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:
     """Run the command with `--json`, and return the one document that it prints."""
     result = await invoke(url, "--json", *words, stdin=stdin)
@@ -26,10 +40,10 @@ async def invoke_json(url: str, *words: str, stdin: str | None = None) -> Any:
     return orjson.loads(line)
 
 
-async def start(url: str, *words: str) -> asyncio.subprocess.Process:
+async def start(url: str, *words: str, environment: Mapping[str, str] | None = None) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hivemem", "--url", url, "--tenant", "acme", *words),
-        env={**os.environ, **WIDE},
+        env={**os.environ, **WIDE, **(environment or {})},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -4,23 +4,27 @@ import hivemem
 from hivemem_contracts.streams import INGEST
 from hivemem_testing.contract import Server
 
-from .commands import invoke, invoke_json
+from .commands import invoke, invoke_json, on_screen
 from .fleet import Fleet
 
 GONE = hivemem.NotFound("there is no session s1", session_id="s1")
 
 
 async def test_the_list_names_what_and_why(shared_server: Server, fleet: Fleet) -> None:
-    none = await invoke(shared_server.url, "dead", "list")
+    none = await on_screen(shared_server.url, "dead", "list")
     await fleet.bury("acme", GONE)
     await fleet.bury("acme", GONE)
 
-    shown = await invoke(shared_server.url, "dead", "list", "--limit", "1")
+    shown = await on_screen(shared_server.url, "dead", "list", "--limit", "1")
+    piped = await invoke(shared_server.url, "dead", "list")
     document = await invoke_json(shared_server.url, "dead", "list")
 
-    assert none.stdout.strip() == "none"
-    assert "NotFound: there is no session s1" in shown.stdout
-    assert "dead list --limit 1 --cursor 2\n" in shown.stdout
+    assert none == "none\n"
+    assert "NotFound: there is no session s1" in shown
+    assert "dead list --limit 1 --cursor 2\n" in shown
+    assert [line.split("\t")[:3] for line in piped.stdout.splitlines()] == [
+        [number, "sessions.append", "s1"] for number in ("1", "2")
+    ]
     assert [item["sequence"] for item in document["items"]] == [1, 2]
     assert document["items"][0]["error"]["code"] == 40401
 
@@ -29,9 +33,11 @@ async def test_one_is_shown_with_its_body(shared_server: Server, fleet: Fleet) -
     await fleet.bury("acme", GONE)
 
     shown = await invoke(shared_server.url, "dead", "show", "1")
+    screen = await on_screen(shared_server.url, "dead", "show", "1")
     document = await invoke_json(shared_server.url, "dead", "show", "1")
 
     assert '{"session_id":"s1","event":{"type":"note"}}' in shown.stdout
+    assert screen.endswith("body\n  session_id  s1\n  event\n    type  note\n")
     assert document["subject"] == "hive.in.acme.bot.sessions.append.s1"
     assert document["body"] == '{"session_id":"s1","event":{"type":"note"}}'
 

@@ -10,7 +10,7 @@ from hivemem_contracts.streams import CHANGES, DEAD, INGEST
 from hivemem_testing.contract import Server
 from hivemem_testing.servers import packaged_nats
 
-from .commands import invoke, invoke_json
+from .commands import invoke, invoke_json, on_screen
 from .fleet import Fleet, join
 from .test_cli_dead import GONE
 
@@ -30,11 +30,12 @@ async def outcomes(url: str) -> dict[str, Any]:
 async def test_a_healthy_fleet_passes_every_check(shared_server: Server, fleet: Fleet) -> None:
     await healthy(fleet)
 
-    result = await invoke(shared_server.url, "doctor")
+    shown = await on_screen(shared_server.url, "doctor")
+    piped = await invoke(shared_server.url, "doctor")
     document = await invoke_json(shared_server.url, "doctor")
 
-    assert result.exit_code == 0, result.output
-    assert "✓" in result.stdout
+    assert shown.startswith("✓  server ")
+    assert {tuple(line.split("\t"))[1] for line in piped.stdout.splitlines()} == {"ok"}
     assert document["healthy"] is True
     assert {check["outcome"] for check in document["checks"]} == {"ok"}
     assert len(document["checks"]) == 10 + len(SERVICES)

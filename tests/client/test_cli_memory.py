@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 import hivemem
+from hivemem.cli.differences import TOO_LARGE
 from hivemem_contracts.memory.models import Difference
 from hivemem_contracts.memory.replies import (
     AuditPage,
@@ -15,6 +17,7 @@ from hivemem_contracts.memory.replies import (
     ExportPage,
     ImportOutcome,
     MemoriesImported,
+    MemoryChange,
     MemoryCount,
     MemoryPage,
     MemoryWritten,
@@ -24,7 +27,7 @@ from hivemem_contracts.memory.replies import (
 )
 from hivemem_testing.contract import Server
 
-from .commands import WIDE, in_a_terminal, invoke, invoke_json
+from .commands import in_a_terminal, invoke, invoke_json, on_screen
 from .fleet import Asked, Fleet
 
 MOMENT = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
@@ -155,41 +158,53 @@ async def test_an_explicit_null_takes_away(shared_server: Server, fleet: Fleet) 
     assert wrong.exit_code == 2
 
 
-async def test_a_history_is_a_readable_table_in_a_narrow_window(
-    shared_server: Server, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(WIDE, "COLUMNS", "90")
+async def test_a_history_is_a_readable_table_in_a_narrow_window(shared_server: Server, fleet: Fleet) -> None:
     versions = [version(3, deleted=True, value=None, operation="delete"), version(2), version(1)]
     fleet.answers["memory.history"] = lambda _: VersionPage(items=versions, cursor=None)
 
-    shown = (await invoke(shared_server.url, "memory", "history", "user:alice", "prefs")).stdout
+    shown = await on_screen(shared_server.url, "memory", "history", "user:alice", "prefs")
 
-    assert "namespace user:alice, key prefs, memory_type semantic, created_by planner" in shown.replace("\n", " ")
-    assert "left out: digest, request_id (--json shows all)" in shown
-    assert '{"theme":"dark","number":2}' in shown
-    assert "2026-01-31 09:33:00" in shown
-    assert max(len(line) for line in shown.splitlines()) <= 90
+    head, _, first, second, *_ = shown.splitlines()
+    assert head.split()[:3] == ["version", "operation", "value"]
+    assert first.split()[:2] == ["3", "delete"]
+    assert '{"theme":"dark","number":2}' in second
+    assert "left out: " in shown
+    assert max(map(cell_len, shown.splitlines())) <= 80
 
 
 async def test_a_wide_window_leaves_nothing_out(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["memory.list"] = lambda _: MemoryPage(items=[version(1), version(2)], cursor=None)
 
-    shown = (await invoke(shared_server.url, "memory", "list", "user")).stdout
+    shown = await on_screen(shared_server.url, "memory", "list", "user", columns=250)
 
     assert "left out" not in shown
-    assert "in all rows" not in shown
-    assert "111111111111…" in shown
+    assert "1" * 64 in shown
+
+
+async def test_ids_stay_whole_while_other_columns_can_go(shared_server: Server, fleet: Fleet) -> None:
+    short = [version(1, key=f"key-{number}", value="全角" * 40) for number in range(5)]
+    long = version(1, namespace=f"user:alice:{'x' * 30}", key="k" * 30)
+    fleet.answers["memory.list"] = lambda _: MemoryPage(items=[*short, long], cursor=None)
+
+    shown = {width: await on_screen(shared_server.url, "memory", "list", "user", columns=width) for width in (80, 75)}
+
+    for width, text in shown.items():
+        lines = text.splitlines()
+        assert all(line.startswith(f"user:alice  key-{number}  全角") for number, line in enumerate(lines[2:7]))
+        assert lines[7].startswith(f"{long.namespace}  {long.key}")
+        assert max(map(cell_len, lines)) <= width
 
 
 async def test_namespaces_are_lines(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=["user:alice", "user:" + "b" * 250], cursor="c1")
 
-    shown = (await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")).stdout
+    piped = await invoke(shared_server.url, "memory", "namespaces", "--prefix", "user")
+    shown = await on_screen(shared_server.url, "memory", "namespaces", "--prefix", "user")
 
-    assert shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
+    assert piped.stdout.splitlines() == shown.splitlines()[:2] == ["user:alice", "user:" + "b" * 250]
     assert "--cursor c1" in shown
     fleet.answers["memory.namespaces"] = lambda _: NamespacePage(items=[], cursor=None)
-    assert (await invoke(shared_server.url, "memory", "namespaces")).stdout == "none\n"
+    assert await on_screen(shared_server.url, "memory", "namespaces") == "none\n"
 
 
 async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> None:
@@ -200,19 +215,44 @@ async def test_differences_are_lines(shared_server: Server, fleet: Fleet) -> Non
     ]
     fleet.answers["memory.history"] = lambda _: VersionPage(items=[version(2, diff=diff), version(1)], cursor=None)
 
-    shown = (await invoke(shared_server.url, "memory", "history", "user:alice", "prefs", "--diff")).stdout
+    lines = (await on_screen(shared_server.url, "memory", "history", "user:alice", "prefs", "--diff")).splitlines()
 
-    for line in ("~ /a 1 → null", "+ /b [1]", '- "text"'):
-        assert line in shown
+    assert "value" not in lines[0]
+    assert lines[2].split()[:2] == ["2", "put"]
+    assert lines[3:6] == ["  ~ /a 1 → null", "  + /b [1]", '  - "text"']
+    assert lines[6].split()[:2] == ["1", "put"]
+
+
+async def test_what_two_moments_differ_in_is_lines_too(shared_server: Server, fleet: Fleet) -> None:
+    change = MemoryChange(namespace="user:alice", key="", change="changed", diff=[])
+    items = [
+        change.model_copy(update={"key": "new", "change": "added", "after": version(1, value="here")}),
+        change.model_copy(update={"key": "old", "change": "removed", "before": version(1, value=None)}),
+        change.model_copy(update={"key": "huge", "values_omitted": True}),
+    ]
+    fleet.answers["memory.diff"] = lambda _: NamespaceDiff(items=items, cursor=None)
+
+    words = ("memory", "diff", "user:alice", "2026-01-31T09:30:00Z", "2026-02-01T00:00:00Z")
+    lines = (await on_screen(shared_server.url, *words)).splitlines()
+
+    assert lines[2:] == [
+        "user:alice  new   added",
+        '  + "here"',
+        "user:alice  old   removed",
+        "  - null",
+        "user:alice  huge  changed",
+        f"  {TOO_LARGE}",
+    ]
 
 
 async def test_a_list_with_a_note_has_both(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["memory.audit"] = lambda _: AuditPage(items=[], cursor=None, behind=3)
 
-    shown = (await invoke(shared_server.url, "memory", "audit")).stdout
+    shown = await on_screen(shared_server.url, "memory", "audit")
+    piped = await invoke(shared_server.url, "memory", "audit")
 
-    assert "behind  3" in shown
-    assert "items: none" in shown
+    assert shown == "none\nbehind  3\n"
+    assert (piped.stdout, piped.stderr) == ("", "behind: 3\n")
 
 
 async def test_an_export_goes_to_standard_output_and_its_summary_elsewhere(shared_server: Server, fleet: Fleet) -> None:

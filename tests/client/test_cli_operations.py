@@ -1,23 +1,29 @@
 """`hivemem <service> <operation>` runs every operation of the registry from a command line."""
 
 import shlex
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, get_args
 
 import orjson
 import pytest
+from pydantic import BaseModel
 
 import hivemem
+from hivemem.cli.columns import IMPORTANT, ONE_OF
 from hivemem.cli.services import OWN
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.operations import AnyOperation
-from hivemem_contracts.sessions.replies import EventPage, SessionView, StateSet
+from hivemem_contracts.sessions.replies import EventPage, SessionView, StateSet, StateView
 from hivemem_contracts.streams import INGEST
 from hivemem_testing.contract import Server
 
-from .commands import invoke, invoke_json
+from .commands import invoke, invoke_json, on_screen, start
 from .fleet import Fleet
 
+UNSHARED = {("Artifact", "timestamp"), *(("ManifestEntry", name) for name in ("created_at", "created_by"))}
+"""Two models share a declaration, and not all fields."""
 OPERATIONS = [operation for service in SERVICES for operation in service if operation.full_name not in OWN]
 MOMENT = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 EVENT = hivemem.Event(
@@ -152,15 +158,123 @@ async def test_a_reply_is_a_readable_table(shared_server: Server, fleet: Fleet) 
     fleet.answers["get"] = lambda _: SessionView(session=SESSION, events=[EVENT])
     fleet.answers["events"] = lambda _: EventPage(items=[EVENT], cursor="next")
 
-    view = await invoke(shared_server.url, "sessions", "get", "--session-id", "s1")
-    page = await invoke(shared_server.url, "sessions", "events", "s1", "--cursor", "this", "--author", "it's me")
+    view = await on_screen(shared_server.url, "sessions", "get", "--session-id", "s1")
+    page = await on_screen(shared_server.url, "sessions", "events", "s1", "--cursor", "this", "--author", "it's me")
 
-    assert "user_id      alice" in view.stdout
-    assert "[b]not bold[/b]" in view.stdout
-    assert "2025-01-02 03:04:05" in page.stdout
-    more = page.stdout.rpartition("more: ")[2]
+    assert view.startswith("session\n  session_id   s1\n  app_name     demo\n  user_id      alice\n")
+    assert "\n  state\n    mood  good\n  metadata     {}\n" in view
+    assert "\nevents\n  sequence  type  author  content" in view
+    assert '1  note  bot     {"text":"[b]not bold[/b]"}' in view
+    more = page.rpartition("more: ")[2]
     assert shlex.split(more)[:3] == ["hivemem", "--url", shared_server.url]
     assert more.endswith("""sessions events s1 --author 'it'"'"'s me' --cursor next\n""")
+
+
+async def test_an_empty_list_is_told_if_it_was_asked_for(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["get"] = lambda _: SessionView(session=SESSION, events=[])
+
+    asked = await on_screen(shared_server.url, "sessions", "get", "s1", "--events", "3")
+    not_asked = await on_screen(shared_server.url, "sessions", "get", "s1")
+
+    assert asked.endswith("\nevents  none\n")
+    assert "events" not in not_asked.replace("event_count", "")
+
+
+async def test_a_pipe_gets_each_field_whole_on_a_line(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["get"] = lambda _: SessionView(session=SESSION, events=[EVENT, EVENT])
+
+    lines = (await invoke(shared_server.url, "sessions", "get", "s1")).stdout.splitlines()
+
+    assert "session.user_id\talice" in lines
+    assert 'session.state\t{"mood":"good"}' in lines
+    assert "session.created_at\t2025-01-02T03:04:05.000000Z" in lines
+    assert [line.split("\t")[:4] for line in lines if line.startswith("events")] == [["events", "1", "note", "bot"]] * 2
+
+
+async def test_a_pipe_gets_each_item_whole_on_a_line(shared_server: Server, fleet: Fleet) -> None:
+    long = EVENT.model_copy(update={"content": "a\tb\n" * 2_000, "parent_id": "e0"})
+    fleet.answers["events"] = lambda _: EventPage(items=[EVENT, long], cursor="next")
+
+    result = await invoke(shared_server.url, "sessions", "events", "s1")
+
+    first, second = (line.split("\t") for line in result.stdout.splitlines())
+    assert first[:5] == ["1", "note", "bot", '{"text":"[b]not bold[/b]"}', "2025-01-02T03:04:05.000000Z"]
+    assert second[3] == "a\\tb\\n" * 2_000
+    assert len(first) == len(second) == len(hivemem.Event.model_fields)
+    assert result.stderr.startswith("more: hivemem --url ")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("Rome", "value     Rome"),
+        ("4", 'value     "4"'),
+        (4, "value     4"),
+        (None, "value     null"),
+        ("", 'value     ""'),
+        ([1, {"a": "b"}], 'value     [1,{"a":"b"}]'),
+        ("one\ntwo", "value     one\n          two"),
+        ("\x1b[2Jx\u202ey\x9bz\U000e0041", r"value     \u001b[2Jx\u202ey\u009bz\udb40\udc41"),
+        ({"\nrevision  9": {"deep": True}}, "value\n  \\nrevision  9\n    deep  true"),
+    ],
+)
+async def test_a_value_shows_its_type_and_stays_in_its_place(
+    shared_server: Server, fleet: Fleet, value: Any, told: str
+) -> None:
+    fleet.answers["state_get"] = lambda _: StateView(value=value, revision=2)
+
+    assert await on_screen(shared_server.url, "sessions", "state-get", "s1", "--key", "k") == f"{told}\nrevision  2\n"
+
+
+async def test_a_terminal_has_the_local_clock(
+    shared_server: Server, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.answers["events"] = lambda _: EventPage(items=[EVENT], cursor=None)
+    fleet.answers["get"] = lambda _: SessionView(session=SESSION, events=[])
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        table = await on_screen(shared_server.url, "sessions", "events", "s1")
+        fields = await on_screen(shared_server.url, "sessions", "get", "s1")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert "2025-01-02 08:34:05+05:30" in table
+    assert "created_at   2025-01-02 08:34:05.000000+05:30" in fields
+
+
+async def test_an_error_stays_on_its_line(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["get"] = lambda _: hivemem.NotFound("no session \x1b[2J\nhint: pay")
+
+    result = await invoke(shared_server.url, "sessions", "get", "s1")
+
+    assert result.stderr == "NotFound (40401): no session \\u001b[2J\\nhint: pay\n"
+
+
+async def test_characters_that_the_output_lacks_are_escaped(shared_server: Server, fleet: Fleet) -> None:
+    fleet.answers["state_get"] = lambda _: StateView(value="Tōkyō", revision=2)
+
+    process = await start(
+        shared_server.url, "sessions", "state-get", "s1", "--key", "k", environment={"PYTHONIOENCODING": "ascii"}
+    )
+    stdout, _ = await process.communicate()
+
+    assert stdout == b"state\t\nvalue\tT\\u014dky\\u014d\nexists\t\nrevision\t2\n"
+
+
+def test_the_columns_that_are_declared_as_important_exist() -> None:
+    found: dict[str, set[str]] = {}
+    left: list[Any] = [operation.reply for service in SERVICES for operation in service]
+    while left:
+        part = left.pop()
+        if isinstance(part, type) and issubclass(part, BaseModel) and part.__name__ not in found:
+            found[part.__name__] = set(part.model_fields)
+            left += [field.annotation for field in part.model_fields.values()]
+        left += get_args(part)
+
+    declared = [*IMPORTANT.items(), *ONE_OF.items()]
+    assert {(model, name) for model, names in declared for name in names if name not in found[model]} == UNSHARED
 
 
 async def test_an_error_is_told_with_code_name_detail_and_hint(shared_server: Server, fleet: Fleet) -> None:
@@ -209,7 +323,7 @@ async def test_durable_leaves_the_command_with_the_bus(shared_server: Server, fl
     shown = await invoke(shared_server.url, *words)
 
     assert receipt == {"message_id": "m1", "sequence": 1, "route": "s1"}
-    assert "sequence    2" in shown.stdout
+    assert "sequence\t2" in shown.stdout
     assert len(await fleet.stored(INGEST)) == 2
     assert fleet.asked == []
 

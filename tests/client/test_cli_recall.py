@@ -7,7 +7,7 @@ from hivemem_contracts.vectors.models import Context, Turn
 from hivemem_contracts.vectors.replies import StatusPage, SweepPage
 from hivemem_testing.contract import Server
 
-from .commands import WIDE, in_a_terminal, invoke, invoke_json
+from .commands import in_a_terminal, invoke, invoke_json, on_screen
 from .fleet import Fleet
 from .test_recall import DEGRADED, FOUND, MOMENT, answer
 
@@ -22,34 +22,37 @@ def words_of(shown: str) -> list[list[str]]:
 async def test_what_is_found_is_a_table_of_score_place_and_text(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["vectors.recall"] = lambda _: hivemem.RecallAnswer(items=[FOUND, LONG])
 
-    result = await invoke(shared_server.url, "recall", "where does she sit", "--prefix", "user:alice", "--limit", "5")
+    words = ("recall", "where does she sit", "--prefix", "user:alice", "--limit", "5")
+    shown = await on_screen(shared_server.url, *words)
+    piped = await invoke(shared_server.url, *words)
 
-    assert (result.exit_code, result.stderr) == (0, "")
     assert fleet.asked[0].body == {"query": "where does she sit", "namespace_prefix": "user:alice", "limit": 5}
-    head, _, first, second, *_ = words_of(result.stdout)
-    assert head == ["score", "place", "text"]
-    assert first == ["0.610", "user:alice", "seat", "window"]
-    assert second[:4] == ["0.400", "user:alice", "notes", '{"said":"word']
-    assert "…" in result.stdout
-    assert "dense" not in result.stdout
+    head, _, first, text, second, value, *_ = words_of(shown)
+    assert head == ["score", "namespace", "key"]
+    assert (first, text) == (["0.610", "user:alice", "seat"], ["window"])
+    assert (second, value[0]) == (["0.400", "user:alice", "notes"], '{"said":"word')
+    assert "…" in shown
+    assert "dense" not in shown
+    assert [line.split("\t")[:4] for line in piped.stdout.splitlines()] == [
+        ["0.61", "user:alice", "seat", "window"],
+        ["0.4", "user:alice", "notes", ""],
+    ]
 
 
 async def test_explain_shows_what_a_score_is_made_of(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["vectors.recall"] = lambda _: answer()
 
-    head, _, first = words_of((await invoke(shared_server.url, "recall", "seat", "--explain")).stdout)
+    *_, parts, matched = (await on_screen(shared_server.url, "recall", "seat", "--explain")).splitlines()
 
-    assert head == ["score", "dense", "keyword", "recency", "importance", "hints", "place", "text"]
-    assert first == ["0.610", "0.700", "0.250", "1.000", "0.000", "1.000", "user:alice", "seat", "window"]
+    assert parts == "  dense 0.700  keyword 0.250  recency 1.000  importance 0.000  hints 1.000"
+    assert matched == "  matched -"
 
 
 async def test_explain_shows_the_score_of_the_reranker(shared_server: Server, fleet: Fleet) -> None:
     reranked = FOUND.model_copy(update={"scores": FOUND.scores.model_copy(update={"rerank": 0.61})})
     fleet.answers["vectors.recall"] = lambda _: hivemem.RecallAnswer(items=[reranked, LONG])
 
-    head, *_ = words_of((await invoke(shared_server.url, "recall", "seat", "--explain")).stdout)
-
-    assert head == ["score", "dense", "keyword", "recency", "importance", "hints", "rerank", "place", "text"]
+    assert "rerank 0.610" in (await on_screen(shared_server.url, "recall", "seat", "--explain"))
 
 
 async def test_all_that_recall_takes_can_be_said(shared_server: Server, fleet: Fleet) -> None:
@@ -82,7 +85,7 @@ async def test_a_dialogue_is_shown_with_its_neighbours(shared_server: Server, fl
     event = FOUND.model_copy(update={"kind": "event", "namespace": "session:s1", "key": "e2", "context": near})
     fleet.answers["vectors.recall"] = lambda _: hivemem.RecallAnswer(items=[event])
 
-    result = await invoke(
+    shown = await on_screen(
         shared_server.url,
         *("recall", "seat", "--user-id", "u", "--app-name", "a", "--project-id", "p"),
         *("--session-id", "s1", "--session-id", "s2"),
@@ -91,10 +94,9 @@ async def test_a_dialogue_is_shown_with_its_neighbours(shared_server: Server, fl
 
     asked = {"user_id": "u", "app_name": "a", "project_id": "p", "session_ids": ["s1", "s2"]}
     assert fleet.asked[0].body == {"query": "seat", "limit": 10, "kinds": ["event"], "context": 1, **asked}
-    _, _, before, found, after = words_of(result.stdout)
-    assert before == ["session:s1", "e1", "Ann:", "e1"]
-    assert found == ["0.610", "session:s1", "e2", "window"]
-    assert after == ["session:s1", "e3", "Ann:", "e3"]
+    _, _, found, *text = words_of(shown)
+    assert found == ["0.610", "session:s1", "e2"]
+    assert text == [["e1", "Ann:", "e1"], ["e2", "window"], ["e3", "Ann:", "e3"]]
 
 
 @pytest.mark.parametrize("json", [(), ("--json",)])
@@ -124,7 +126,7 @@ async def test_nothing_found_and_more_to_be_had_are_said(shared_server: Server, 
     answers = iter([hivemem.RecallAnswer(items=[]), answer(cut="tokens"), answer(cut="bytes")])
     fleet.answers["vectors.recall"] = lambda _: next(answers)
 
-    shown = [(await invoke(shared_server.url, "recall", "seat")).stdout for _ in range(3)]
+    shown = [await on_screen(shared_server.url, "recall", "seat") for _ in range(3)]
 
     assert shown[0] == "none\n"
     fleet.answers["vectors.recall"] = lambda _: answer(cursor="next")
@@ -185,8 +187,7 @@ async def test_a_sweep_shows_how_far_it_is_in_a_terminal(shared_server: Server, 
     assert "compared 300 memories: 6 missing, 0 left over; repaired" in shown
 
 
-async def test_statuses_are_a_table(shared_server: Server, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WIDE, "COLUMNS", "160")
+async def test_statuses_are_a_table(shared_server: Server, fleet: Fleet) -> None:
     status = hivemem.IndexStatus(
         namespace="user:alice",
         key="seat",
@@ -199,11 +200,11 @@ async def test_statuses_are_a_table(shared_server: Server, fleet: Fleet, monkeyp
     )
     fleet.answers["vectors.status"] = lambda _: StatusPage(items=[status], cursor="next")
 
-    result = await invoke(shared_server.url, "vectors", "status", "--state", "stale", "--namespace", "user:alice")
+    shown = await on_screen(shared_server.url, "vectors", "status", "--state", "stale", "--namespace", "user:alice")
 
     assert fleet.asked[0].body == {"state": "stale", "namespace": "user:alice"}
-    assert "the embedder is down" in result.stdout
-    assert "vectors status --state stale --namespace user:alice --cursor next" in result.stdout
+    assert "the embedder is down" in shown
+    assert "vectors status --state stale --namespace user:alice --cursor next" in shown
 
 
 async def test_vectors_of_ones_own_are_stored_by_their_places(shared_server: Server, fleet: Fleet) -> None:

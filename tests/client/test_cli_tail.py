@@ -14,19 +14,27 @@ from hivemem_contracts.streams import CHANGES
 from hivemem_testing.contract import Server
 from hivemem_testing.process import ProcessServer
 
-from .commands import invoke, next_line, start
+from .commands import invoke, next_line, on_screen, start
 from .fleet import Fleet, eventually
 
 
 async def test_a_line_says_what_happened_where_and_by_whom(shared_server: Server, fleet: Fleet) -> None:
-    await fleet.announce("acme", "s1", 1, value={"text": "[red]"})
+    await fleet.announce("acme", "s1", 1, value={"text": "[red]\x1b[2J", "event_id": "e1", "author": "worker"})
     await fleet.announce("acme", "s2", 7, value=None, value_omitted=True)
 
-    result = await invoke(shared_server.url, "tail", "--since", "start", "--count", "2")
+    words = ("tail", "--since", "start", "--count", "2")
+    first, second = (await on_screen(shared_server.url, *words)).splitlines()
+    narrow = (await on_screen(shared_server.url, *words, columns=50)).splitlines()
+    piped = [line.split("\t") for line in (await invoke(shared_server.url, *words)).stdout.splitlines()]
 
-    first, second = result.stdout.splitlines()
-    assert 'event.appended s1@1 worker {"text":"[red]"}' in first
-    assert "event.appended s2@7 worker (over 64 KiB)" in second
+    assert first.endswith(r' event.appended s1@1 worker {"text":"[red]\u001b[2J"}')
+    assert second.endswith(" event.appended s2@7 worker (over 64 KiB)")
+    assert narrow[1] == r'    {"text":"[red]\u001b[2J"}'
+    assert [fields[1:7] for fields in piped] == [
+        ["event", "appended", "s1", "", "1", "worker"],
+        ["event", "appended", "s2", "", "7", "worker"],
+    ]
+    assert piped[0][0].endswith("Z")
 
 
 async def test_an_address_that_no_change_has_is_an_error(shared_server: Server, fleet: Fleet) -> None:
@@ -61,7 +69,7 @@ async def test_a_gap_is_told_and_can_be_skipped(shared_server: Server, fleet: Fl
 
     assert told.exit_code == 1
     assert "FeedTruncated (41001)" in told.stderr
-    assert "s1@3" in skipped.stdout
+    assert "\ts1\t\t3\t" in skipped.stdout
 
 
 async def test_it_goes_on_over_a_kill_and_ctrl_c_says_from_where(own_server: ProcessServer, own_fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import hivemem
 from hivemem_contracts.changes import Change
-from hivemem_contracts.streams import CHANGES, SIGNATURE
+from hivemem_contracts.streams import CHANGES, PURGED, PURGED_SUBJECT, SIGNATURE
 
 from .fleet import Fleet, eventually
 
@@ -374,3 +374,20 @@ async def test_nobody_is_led_over_a_hole_in_the_middle(hive: hivemem.Hive, fleet
     await announce(fleet, *range(1, 11))
     async with hive.changes(since="start") as feed:
         assert [change.version for change in await read(feed, 10)] == list(range(1, 11))
+
+
+async def test_what_was_purged_on_purpose_is_passed_over(hive: hivemem.Hive, fleet: Fleet) -> None:
+    await announce(fleet, 1, 2, 3, 4)
+    cursors = [change.cursor for change in await read(hive.changes(since="start"), 4)]
+    await fleet.api(f"STREAM.DELETE.KV_{PURGED}")
+    await fleet.make_stream(f"KV_{PURGED}", subjects=[PURGED_SUBJECT])
+    created = (await fleet.api(f"STREAM.INFO.{CHANGES}"))["created"]
+    record = {"feed": created, "total": 2, "ranges": [[2, 3]]}
+    await fleet.store(PURGED_SUBJECT, orjson.dumps(record))
+    for sequence in (2, 3):
+        await fleet.api(f"STREAM.MSG.DELETE.{CHANGES}", {"seq": sequence})
+
+    async with hive.changes(since="start") as feed:
+        assert [change.version for change in await read(feed, 2)] == [1, 4]
+    async with hive.changes(since=cursors[1]) as feed:
+        assert [change.version for change in await read(feed, 1)] == [4]

@@ -1,14 +1,17 @@
 """The client has a documented method for every operation of the registry."""
 
 import ast
+import inspect
 import keyword
+import pydoc
 from pathlib import Path
+from typing import Any, cast, get_type_hints
 
+import pydantic
 import pytest
 
 import hivemem
-from hivemem.methods import BoundCommand, BoundQuery
-from hivemem.options import CallOptions
+from hivemem.sync.artifacts import BlockingOpenArtifact
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import ALL_ERRORS
 from hivemem_contracts.operations import AnyOperation
@@ -16,36 +19,88 @@ from hivemem_contracts.operations import AnyOperation
 OPERATIONS = [operation for service in SERVICES for operation in service]
 
 
-def method_of(operation: AnyOperation) -> object:
+HIVE = hivemem.Hive()
+BLOCKING = hivemem.sync.Hive()
+
+
+def method_of(hive: object, operation: AnyOperation) -> Any:
     """Return the method of an operation; a name that Python reserves has an underscore appended."""
     name = operation.name + "_" * keyword.iskeyword(operation.name)
-    return getattr(getattr(unconnected(), operation.service), name)
-
-
-def unconnected() -> hivemem.Hive:
-    from hivemem.connection import Connection
-
-    return hivemem.Hive(Connection("nats://127.0.0.1:1", "_INBOX", "test", {}), "acme", "bot", CallOptions())
+    return getattr(getattr(hive, operation.service), name)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.full_name)
-def test_every_operation_is_a_method_of_its_service(operation: AnyOperation) -> None:
-    method = method_of(operation)
+def test_every_operation_is_a_documented_method_with_its_fields_as_parameters(operation: AnyOperation) -> None:
+    fields = operation.request.model_fields
 
-    assert isinstance(method, BoundQuery)
-    assert method.operation is operation  # pyright: ignore[reportUnknownMemberType]
+    for hive in (HIVE, BLOCKING):
+        method = method_of(hive, operation)
+        parameters = inspect.signature(method).parameters
+
+        assert list(parameters) == list(fields)
+        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters.values())
+        required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
+        assert required == {name for name, field in fields.items() if field.is_required()}
+        assert set(get_type_hints(method)) == {*fields, "return"}
+        assert get_type_hints(method)["return"] is operation.reply
+        assert method.__doc__.startswith(operation.summary)
+        assert all(f"{error.__name__}: " in method.__doc__ for error in operation.errors)
+        assert inspect.iscoroutinefunction(method) is (hive is HIVE)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.full_name)
-def test_what_writes_can_be_published_and_nothing_else(operation: AnyOperation) -> None:
-    method = method_of(operation)
+def test_help_shows_the_fields_their_defaults_and_their_descriptions() -> None:
+    shown = pydoc.plain(pydoc.render_doc(HIVE.memory.get))
 
-    assert isinstance(method, BoundCommand) == operation.writes
+    assert "namespace: str, key: str, version: int | None = None" in shown
+    assert "include_deleted: bool = False" in shown
+    assert "as_of: As it was at this moment." in shown
 
 
-def test_a_method_says_what_it_does() -> None:
-    assert "Append an event" in repr(unconnected().sessions.append)
-    assert "Append an event" in (type(unconnected().sessions).append.__doc__ or "")
+def test_builders_of_schemas_read_the_methods() -> None:
+    put: Any = HIVE.memory.put
+    schema = pydantic.TypeAdapter(put).json_schema()
+
+    assert schema["required"] == ["namespace", "key", "value"]
+    assert schema["properties"]["memory_type"]["anyOf"][0]["enum"] == ["semantic", "episodic", "procedural"]
+
+
+async def test_positional_arguments_and_unknown_fields_are_type_errors() -> None:
+    gc: Any = HIVE.artifacts.gc
+    get: Any = HIVE.memory.get
+    with pytest.raises(TypeError, match="2 positional"):
+        await gc(True, 0)
+    with pytest.raises(TypeError, match=r"'namespce' \(did you mean 'namespace'\?\)"):
+        await get(namespce="user:alice", key="k")
+    with pytest.raises(TypeError, match="'key'"):
+        await get(namespace="user:alice")
+    with pytest.raises(TypeError, match="'namespace'"):
+        await HIVE.publish(cast("Any", HIVE.memory.put), namespce="user:alice", key="k")
+    with pytest.raises(hivemem.InvalidRequest, match="only reads"):
+        await HIVE.publish(HIVE.memory.count, prefix="user")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"hive\.memory\.put"):
+        await HIVE.publish(cast("Any", print), "hello")
+
+
+@pytest.mark.parametrize(
+    ("kind", "twin"),
+    [
+        (hivemem.Hive, hivemem.sync.Hive),
+        (hivemem.Feed, hivemem.sync.Feed),
+        (hivemem.Lease, hivemem.sync.Lease),
+        (hivemem.Pipeline, hivemem.sync.Pipeline),
+        (hivemem.DeadLetters, type(BLOCKING.dead)),
+        (hivemem.OpenArtifact, BlockingOpenArtifact),
+        (type(HIVE.artifacts), type(BLOCKING.artifacts)),
+        (type(HIVE.vectors), type(BLOCKING.vectors)),
+    ],
+)
+def test_the_synchronous_client_has_the_same_methods(kind: type, twin: type) -> None:
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and name != "send":
+            same = getattr(twin, name)
+            assert list(inspect.signature(same).parameters) == list(inspect.signature(method).parameters), name
+            assert "Async" not in str(inspect.signature(same).return_annotation), name
+            assert same.__doc__, name
 
 
 def test_every_public_name_is_there_and_declared_for_type_checkers() -> None:

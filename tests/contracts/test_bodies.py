@@ -224,6 +224,14 @@ def test_no_text_hides_a_nesting_or_looks_like_one(texts: list[str], too_deep: b
         assert decode_body(SetState, body).value == value
 
 
+def test_an_unknown_field_names_the_nearest_known_one_even_if_that_is_missing() -> None:
+    inner = refused(AppendEvents, b'{"appends": [{"session_id": "s", "event": {"type": "t", "contnt": 1}}]}')
+    assert inner.detail == "appends.0.event.contnt: no such field (did you mean 'content'?), got 1"
+    required = refused(GetSession, b'{"sesion_id": "s"}')
+    assert required.detail == "sesion_id: no such field (did you mean 'session_id'?), got \"s\""
+    assert required.context == {"field": "sesion_id", "problem": "extra_forbidden"}
+
+
 def test_a_body_over_the_limit_is_refused_unread() -> None:
     padding = MESSAGE_BYTES - len(set_state("1"))
     decode_body(SetState, set_state("1") + b" " * padding)

@@ -22,7 +22,7 @@ from hivemem_contracts.vectors.requests import QueryVectors, Recall, StoreVector
 
 REQUESTS = {
     "recall": "query namespace_prefix? memory_type? kinds? user_id? app_name? project_id? session_ids? context? "
-    "filter? limit? weights? rerank? max_tokens? min_version? wait_ms? cursor? explain?",
+    "filter? limit? cursor? weights? rerank? max_tokens? min_version? wait_ms? explain?",
     "store": "id embedding metadata? collection?",
     "query": "embedding top_k? filter? collection?",
     "delete": "id collection?",

@@ -37,10 +37,11 @@ class Fleet:
         return text.replace(self.url, WRITTEN_URL).replace(self.http, WRITTEN_HTTP)
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment of a program that uses this fleet and prints as on a wide terminal without colours."""
+        """Return the environment of a program that uses this fleet and prints for a terminal of 80 columns."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMEM_")}
         path = f"{BIN}{os.pathsep}{kept.get('PATH', os.defpath)}"
-        return {**kept, "PATH": path, "HIVEMEM_URL": self.url, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+        screen = {"COLUMNS": "80", "LINES": "50", "NO_COLOR": "1", "TERM": "xterm", "TZ": "UTC"}
+        return {**kept, **screen, "PATH": path, "HIVEMEM_URL": self.url}
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """Runs the blocks of a page one after another, as a reader who follows the page does.
 
 Python runs as in `python -m asyncio`, with the names of earlier blocks; an endless loop over the feed ends with the
-first line that it prints. Commands run in a shell. `# …` after a `print`, and the lines below a command, are the
-expected output: each line has to appear, in this order, and `…` matches any text.
+first line that it prints; `# …` after a `print` is expected output, and each such line has to appear, in this order.
+
+Commands run in a shell, with a terminal of 80 columns. The lines below a command are the whole screen, as it is but for
+times, ids, durations and the like. `…` matches any text, and on a line of its own any lines. A command without lines
+below it may print anything.
 """
 
 import ast
@@ -10,12 +13,14 @@ import asyncio
 import gc
 import inspect
 import io
+import os
 import re
+import select
 import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -35,6 +40,19 @@ IN_A_SHELL: Final = {"hivemem", "python", "echo", "cat", "curl"}
 _PRINTED: Final = re.compile(r"^\s*print\(.*\)  # (.+)$")
 _ENDLESS_TAIL: Final = re.compile(r"^hivemem (?:--\S+ )*tail(?!.*--count)")
 _READS: Final = re.compile(r"^hivemem (?:--\S+ )*(?:dead (?:list|show)|sessions (?:get|events|list|state-get)) ?")
+_VARYING: Final = [
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", "<time>"),
+        (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<id>"),
+        (r"\b[0-9a-f]{64}\b", "<digest>"),
+        (r"\b\d+\.\d+\.\d+\b(?!\.)", "<version>"),
+        (r"\b[\d,]+(?:\.\d+)? (bytes|messages|ms|MiB|s|streams)\b", r"<number> \1"),
+        (r"\b\d\.\d{3}\b", "<score>"),
+    )
+]
+"""What differs from run to run, with the word that stands for it in a comparison."""
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _TARGET: Final = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
 
@@ -110,11 +128,10 @@ class Player:
         deadline = time.monotonic() + BLOCK_SECONDS
         while True:
             output = self._fleet.as_written(self._command(command, expected))
-            missing = first_missing(expected, output)
-            if missing is None:
+            if not expected or is_screen(expected, output):
                 return
             retry = _READS.match(command) and time.monotonic() < deadline
-            assert retry, f"{block.source}: $ {command}\nno line {missing!r} (in this place) of\n{output}"
+            assert retry, f"{block.source}: $ {command}\nthe screen differs from\n{output}"
 
     def _command(self, command: str, expected: Sequence[str]) -> str:
         words = shlex.split(command)
@@ -127,40 +144,11 @@ class Player:
         if program == "nats":
             return self._runner.run(self._nats(words[1:]))
         assert program in IN_A_SHELL, f"nobody runs {program!r} here"
-        if _ENDLESS_TAIL.match(command):
-            return self._tail(words)
-        ran = subprocess.run(
-            ["bash", "-c", self._fleet.here(command)],
-            cwd=self._directory,
-            env=self._fleet.environment(),
-            capture_output=True,
-            text=True,
-            timeout=BLOCK_SECONDS,
-        )
-        assert ran.returncode == 0, f"$ {command}\n{ran.stdout}{ran.stderr}"
-        return ran.stdout + ran.stderr
-
-    def _tail(self, words: Sequence[str]) -> str:
-        """Run the command until it has printed something, then press Ctrl-C."""
-        process = subprocess.Popen(
-            words,
-            cwd=self._directory,
-            env=self._fleet.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        try:
-            first = process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            rest, said = process.communicate(timeout=BLOCK_SECONDS)
-        finally:
-            process.kill()
-            process.wait()
-        output = first + rest + said
-        assert (bool(first), process.returncode) == (True, 130), f"$ {' '.join(words)}\n{output}"
-        return output
+        endless = _ENDLESS_TAIL.match(command) is not None
+        arguments = words if endless else ["bash", "-c", self._fleet.here(command)]
+        status, shown = on_terminal(arguments, self._directory, self._fleet.environment(), endless=endless)
+        assert status == (130 if endless else 0), f"$ {command}\n{shown}"
+        return shown
 
     async def _nats(self, words: Sequence[str]) -> str:
         """Do the work of `nats request SUBJECT BODY [-H NAME:VALUE]` where that program is not installed."""
@@ -191,6 +179,61 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
         else:
             printed.append(line)
     return [(re.sub(r"  +# .*$", "", command).strip(), printed) for command, printed in found]
+
+
+def on_terminal(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], *, endless: bool
+) -> tuple[int, str]:
+    """Run a program whose output is a terminal; return its status and its output without colours. Ctrl-C ends an
+    endless one after its first line."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        arguments,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+    )
+    os.close(theirs)
+    deadline = time.monotonic() + BLOCK_SECONDS
+    shown = b""
+    try:
+        while part := _read(ours, deadline):
+            shown += part
+            if endless and b"\n" in part:
+                process.send_signal(signal.SIGINT)
+                endless = False
+        _, said = process.communicate(timeout=BLOCK_SECONDS)
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
+    return process.returncode, _COLOUR.sub("", (shown + said).decode()).replace("\r\n", "\n")
+
+
+def _read(terminal: int, deadline: float) -> bytes:
+    """Return the next output, or nothing after the last program on the terminal has ended."""
+    ready, _, _ = select.select([terminal], [], [], deadline - time.monotonic())
+    assert ready, "still running, with nothing more to read"
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # on Linux this error means that the other end of the terminal is closed
+        return b""
+
+
+def is_screen(expected: Sequence[str], output: str) -> bool:
+    """Return whether the expected lines are the whole output."""
+    pattern = "".join(
+        "(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, _steady(line).split("…"))) + "\n" for line in expected
+    )
+    return re.fullmatch(pattern, "".join(f"{_steady(line)}\n" for line in output.splitlines())) is not None
+
+
+def _steady(line: str) -> str:
+    for varying, name in _VARYING:
+        line = varying.sub(name, line)
+    return line.rstrip()
 
 
 def first_missing(expected: Sequence[str], output: str) -> str | None:

@@ -36,8 +36,9 @@ def playable(block: Block) -> bool:
 @pytest.fixture
 def player(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Player]:
     # The examples use the default port of `hivemem up`; this fleet has another one.
-    _, *others = hivemem.connect.__defaults__ or ("",)
-    monkeypatch.setattr(hivemem.connect, "__defaults__", (fleet.url, *others))
+    for connect in (hivemem.connect, hivemem.sync.connect):
+        _, *others = connect.__defaults__ or ("",)
+        monkeypatch.setattr(connect, "__defaults__", (fleet.url, *others))
     monkeypatch.chdir(tmp_path)
     with Player(fleet, tmp_path) as player:
         yield player

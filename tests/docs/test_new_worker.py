@@ -93,7 +93,7 @@ def checkout(written: tuple[Checkout, list[str]]) -> Checkout:
     """The copy after `make docs`."""
     done, _ = written
     missing = done.run("tools/declarations.py", "--check", code=1)
-    assert "shared/client/hivemem/attributes.py: + self.notes = Notes(hive)\n" in missing
+    assert "shared/client/hivemem/attributes.py: + self.notes = NotesOperations(hive)\n" in missing
     assert "pyproject.toml: out of date; write it again with `make docs`\n" in missing
     done.run("tools/declarations.py")
     done.run("-m", "hivemem_contracts", "docs")

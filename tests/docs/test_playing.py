@@ -6,7 +6,7 @@ import pytest
 
 from .fleet import Fleet
 from .markdown import Block, broken, docstring_blocks
-from .playing import Player, commands, first_missing
+from .playing import Player, commands, first_missing, is_screen
 
 
 def block(language: str, text: str) -> Block:
@@ -52,6 +52,17 @@ def test_a_loop_without_an_end_is_ended_with_its_first_line(fleet: Fleet, tmp_pa
 def test_a_command_may_span_lines_and_carry_a_remark() -> None:
     text = "$ hivemem version       # which\nhivemem …\n$ nats request a \\\n    '{}'"
     assert commands(block("console", text)) == [("hivemem version", ["hivemem …"]), ("nats request a '{}'", [])]
+
+
+def test_a_screen_is_the_whole_output_but_for_what_varies() -> None:
+    output = "id  01M7SKAK96X7AFWGDQ7TV9A4HC\nat  2026-11-19 09:48:18.208034Z\n\n0.2 ms away\n"
+    same = ["id  01ARZ3NDEKTSV4RRFFQ69G5FAV", "at  2025-01-02 03:04:05.000006Z", "", "11.7 ms away"]
+
+    assert is_screen(same, output)
+    assert is_screen(["id  …", "…", "0.2 ms away"], output)
+    assert not is_screen(same[:-1], output)
+    assert not is_screen(same[1:], output)
+    assert not is_screen(["id 01ARZ3NDEKTSV4RRFFQ69G5FAV", *same[1:]], output)
 
 
 def test_expected_lines_keep_their_order_and_may_leave_out_others() -> None:

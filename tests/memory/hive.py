@@ -6,9 +6,14 @@ from hivemem_testing import agent
 from hivemem_testing.agent import Body, Refused, Told, connect
 from hivemem_testing.waiting import eventually
 
-__all__ = ["NAMESPACE", "Agent", "Body", "Refused", "Told", "connect", "eventually"]
+__all__ = ["NAMESPACE", "Agent", "Body", "Refused", "Told", "connect", "eventually", "source"]
 
 NAMESPACE = "user:alice"
+
+
+def source(**fields: Any) -> Body:
+    """Return a source as memories show it."""
+    return dict.fromkeys(("session_id", "event_id", "task_id", "agent_id", "cycle", "document")) | fields
 
 
 class Agent(agent.Agent):

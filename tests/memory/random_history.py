@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hivemem_contracts.identifiers import format_time
 
-from .hive import Agent, Body, Refused, eventually
+from .hive import Agent, Body, Refused, eventually, source
 from .past_model import No, PastModel, Place, committed, shown
 from .test_diff_values import applied, same
 
@@ -16,6 +16,7 @@ NAMESPACES: Final = ("user:a", "user:a:x", "user:a:x:y", "user:ab", "project:p",
 KEYS: Final = ("k", "l", "m:n")
 PREFIXES: Final = ("user", "user:a", "user:a:x", "project", "project:p")
 EXPIRES_MS: Final = 800
+TASK: Final = source(task_id="t", agent_id="a", cycle=3, document="d/e")
 
 Doing = Callable[[Place, str, str, Body], Body]
 
@@ -314,7 +315,7 @@ class RandomHistory:
             "valid_from": times,
             "valid_to": times,
             "index": (None, False, ["a text"], ["two", "texts"]),
-            "source": (None, {"session_id": "s", "event_id": None}, {"session_id": "s", "event_id": "e"}),
+            "source": (None, source(session_id="s"), source(session_id="s", event_id="e"), TASK),
             "expires_at": (None, "2999-01-01T00:00:00.000000Z"),
         }
         names = self.random.sample(sorted(choices), self.random.randint(0, 3))

@@ -70,6 +70,22 @@ def test_what_a_put_leaves_out_stays_as_it_was() -> None:
     assert (memory.updated_by, memory.updated_at) == ("bob", 2)
 
 
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [({}, "source"), ({"event_id": "e"}, "source.session_id"), ({"cycle": 1, "task_id": "t"}, "source.agent_id")],
+)
+def test_a_source_names_something_as_a_whole(source: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        DictHeads().put(source=Source(**source))
+    assert refused.value.context["field"] == field
+
+
+def test_a_source_without_later_fields_has_the_digest_of_earlier_releases() -> None:
+    heads = DictHeads()
+    heads.put(source=Source(session_id="s"))
+    assert heads.memory().source == {"session_id": "s", "event_id": None}
+
+
 @pytest.mark.parametrize("name", ["importance", "valid_from", "valid_to", "expires_at", "source", "index"])
 def test_an_explicit_null_takes_one_field_away(name: str) -> None:
     heads = DictHeads()

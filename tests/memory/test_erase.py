@@ -8,6 +8,7 @@ import pytest
 from hivemem_contracts.errors import IdempotencyConflict, Unavailable
 from hivemem_memory.decisions import erasures as rules
 from hivemem_memory.endpoints import erasures
+from hivemem_memory.endpoints.erased_feed import ErasedFeed
 from hivemem_memory.endpoints.erasures import Eraser
 from hivemem_memory.entities.answers import ANSWER
 from hivemem_memory.entities.erasures import ERASURE
@@ -43,7 +44,7 @@ async def test_nothing_of_an_erased_memory_is_left(bot: Agent) -> None:
     assert (receipt["status"], receipt["entries"], receipt["versions"]) == ("done", 1, 3)
     assert (receipt["namespace"], receipt["key"], receipt["requested_by"]) == (NAMESPACE, "a", "bot")
     assert receipt["requested_at"] <= receipt["finished_at"]
-    assert [(each["worker"], each["removed"]) for each in receipt["confirmed"]] == [("memory", 3)]
+    assert [(each["worker"], each["removed"]) for each in receipt["confirmed"]] == [("memory", 3), ("feed", 3)]
     assert await bot.ask("erasure", receipt=receipt["receipt"]) == receipt
     for operation, fields in (("get", {}), ("get", {"version": 1}), ("history", {}), ("delete", {}), ("restore", {})):
         refused = await bot.refusal(operation, {"namespace": NAMESPACE, "key": "a", **fields})
@@ -54,7 +55,7 @@ async def test_nothing_of_an_erased_memory_is_left(bot: Agent) -> None:
 async def test_it_is_announced_with_its_receipt(bot: Agent) -> None:
     await bot.put("a", 1)
     receipt = await bot.called("other").ask("erase", namespace=NAMESPACE, key="a", id="e1")
-    _, erased = await bot.feed("memory.>")
+    (erased,) = [each for each in await bot.feed("memory.>") if each.what == "memory.erased"]
     assert (erased.what, erased.body["version"], erased.body["previous_version"]) == ("memory.erased", 2, 1)
     assert (erased.body["actor"], erased.body["cause"]) == ("other", "e1")
     assert erased.body["value"] == {"receipt": receipt["receipt"]}
@@ -146,9 +147,17 @@ async def test_workers_confirm_what_they_removed(bot: Agent) -> None:
     receipt = (await bot.ask("erase", namespace=NAMESPACE, key="a"))["receipt"]
     await bot.called("index").ask("erase_confirm", receipt=receipt, worker="vectors", removed=3, id="c1")
     found = await bot.called("index").ask("erase_confirm", receipt=receipt, worker="vectors", removed=3, id="c1")
-    assert [(each["worker"], each["removed"]) for each in found["confirmed"]] == [("memory", 1), ("vectors", 3)]
+    assert [(each["worker"], each["removed"]) for each in found["confirmed"]] == [
+        ("memory", 1),
+        ("feed", 1),
+        ("vectors", 3),
+    ]
     found = await bot.ask("erase_confirm", receipt=receipt, worker="vectors", removed=5)
-    assert [(each["worker"], each["removed"]) for each in found["confirmed"]] == [("memory", 1), ("vectors", 5)]
+    assert [(each["worker"], each["removed"]) for each in found["confirmed"]] == [
+        ("memory", 1),
+        ("feed", 1),
+        ("vectors", 5),
+    ]
     assert await bot.ask("erasure", receipt=receipt) == found
     assert (await bot.refusal("erase_confirm", receipt="none", worker="vectors", removed=0)).code == 40401
 
@@ -158,10 +167,10 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The services that follow erasures."""
     followers = {"vectors"}
 
-    async def following(eraser: Eraser) -> set[str]:
+    async def following(feed: ErasedFeed) -> set[str]:
         return followers
 
-    monkeypatch.setattr(Eraser, "_followers", following)
+    monkeypatch.setattr(ErasedFeed, "followers", following)
     monkeypatch.setattr(erasures, "PATIENCE_SECONDS", 0.1)
     return followers
 
@@ -169,13 +178,16 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 async def test_an_erasure_is_done_when_every_service_with_copies_has_confirmed(bot: Agent, followed: set[str]) -> None:
     await bot.put("a", 1)
     receipt = await bot.ask("erase", namespace=NAMESPACE, key="a")
-    assert (receipt["status"], receipt["finished_at"], receipt["awaited"]) == ("running", None, ["vectors"])
+    assert (receipt["status"], receipt["finished_at"], receipt["awaited"]) == ("running", None, ["feed", "vectors"])
     assert [each["worker"] for each in receipt["confirmed"]] == ["memory"]
     confirming = {"receipt": receipt["receipt"], "removed": 1}
     other = await bot.ask("erase_confirm", confirming, worker="other")
-    assert (other["status"], other["awaited"]) == ("running", ["vectors"])
-    found = await bot.ask("erase_confirm", confirming, worker="vectors")
-    assert (found["status"], found["awaited"], found["finished_at"] is None) == ("done", [], False)
+    assert (other["status"], other["awaited"]) == ("running", ["feed", "vectors"])
+    await bot.ask("erase_confirm", confirming, worker="vectors")
+    found = await done(bot, receipt["receipt"])
+    assert (found["awaited"], found["finished_at"] is None) == ([], False)
+    for worker in ("memory", "feed"):
+        assert (await bot.refusal("erase_confirm", confirming, worker=worker)).context == {"field": "worker"}
     later = await bot.ask("erase_confirm", {**confirming, "removed": 2}, worker="vectors")
     assert (later["status"], later["finished_at"]) == ("done", found["finished_at"])
     told = [(each.what, each.body["version"]) for each in await bot.feed() if each.body["entity"] == "erasure"]
@@ -184,9 +196,24 @@ async def test_an_erasure_is_done_when_every_service_with_copies_has_confirmed(b
 
 async def test_a_service_that_left_the_fleet_is_not_waited_for(bot: Agent, followed: set[str]) -> None:
     receipt = (await bot.ask("erase", namespace=NAMESPACE))["receipt"]
-    assert (await bot.ask("erasure", receipt=receipt))["awaited"] == ["vectors"]
+    assert (await bot.ask("erasure", receipt=receipt))["awaited"] == ["feed", "vectors"]
     followed.clear()
     assert (await done(bot, receipt))["awaited"] == []
+
+
+async def test_the_values_leave_the_feed_and_what_came_later_stays(bot: Agent) -> None:
+    for key in ("a", "b", "a"):
+        await bot.put(key, f"secret {key}")
+    receipt = await bot.ask("erase", namespace=NAMESPACE, key="a")
+    await bot.put("a", "anew")
+    assert (await done(bot, receipt["receipt"]))["confirmed"][-1]["worker"] == "feed"
+    told = [(each.what, each.body["key"], each.body["version"]) for each in await bot.feed("memory.>")]
+    assert told == [("memory.put", "b", 1), ("memory.erased", "a", 3), ("memory.put", "a", 4)]
+    entries = (await bot.ask("audit", namespace=NAMESPACE, key="a"))["items"]
+    assert [entry["to_version"] for entry in entries if entry["operation"] != "erase"][:1] == [4]
+    assert (await bot.ask("audit_verify"))["ok"]
+    announcer = (await bot.worker.probe())["announcer"]
+    assert announcer["losses"] == []
 
 
 async def test_what_comes_behind_a_durable_erasure_waits_only_for_the_removal(bot: Agent, followed: set[str]) -> None:
@@ -202,11 +229,11 @@ async def test_what_comes_behind_a_durable_erasure_waits_only_for_the_removal(bo
 
 
 async def test_so_many_workers_confirm_and_no_more(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "CONFIRMATIONS", 2)
+    monkeypatch.setattr(rules, "CONFIRMATIONS", 3)
     receipt = (await bot.ask("erase", namespace=NAMESPACE))["receipt"]
     await bot.ask("erase_confirm", receipt=receipt, worker="one", removed=0)
     refused = await bot.refusal("erase_confirm", receipt=receipt, worker="two", removed=0)
-    assert (refused.code, refused.context["limit"]) == (41301, 2)
+    assert (refused.code, refused.context["limit"]) == (41301, 3)
     await bot.ask("erase_confirm", receipt=receipt, worker="one", removed=1)
 
 
@@ -243,7 +270,7 @@ async def test_one_that_takes_long_is_answered_before_it_is_done(bot: Agent, mon
     gate.open.set()
     found = await done(bot, receipt["receipt"])
     assert (found["entries"], found["versions"], gate.slices) == (5, 5, [2, 2, 1])
-    assert [each["worker"] for each in found["confirmed"]] == ["vectors", "memory"]
+    assert [each["worker"] for each in found["confirmed"]] == ["vectors", "memory", "feed"]
     assert await bot.ask("erase", namespace=NAMESPACE, id="e1") == found
 
 
@@ -280,7 +307,7 @@ async def test_a_durable_one_is_done_before_what_comes_behind_it(bot: Agent, mon
     await eventually(there, "what came behind it is there")
     (receipt,) = {each.body["value"]["receipt"] for each in await bot.feed() if each.what == "memory.erased"}
     found = await bot.ask("erasure", receipt=receipt)
-    assert (found["entries"], found["finished_at"] < (await bot.memory("a"))["created_at"]) == (1, True)
+    assert (found["entries"], found["requested_at"] < (await bot.memory("a"))["created_at"]) == (1, True)
     assert await bot.dead() == []
 
 

@@ -10,7 +10,7 @@ from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.memory.requests import ImportedMemory
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body, eventually
+from .hive import NAMESPACE, Agent, Body, eventually, source
 from .test_snapshot import put_many
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -22,7 +22,7 @@ FULL: Body = {
     "valid_from": "2020-01-01T00:00:00.000000Z",
     "valid_to": "2999-01-01T00:00:00.000000Z",
     "expires_at": "2999-01-01T00:00:00.000000Z",
-    "source": {"session_id": "s", "event_id": None},
+    "source": source(session_id="s"),
     "index": ["a text", "another"],
 }
 PAST: Body = {

@@ -16,7 +16,7 @@ from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body, Refused, eventually
+from .hive import NAMESPACE, Agent, Body, Refused, eventually, source
 from .test_snapshot import put_many
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -29,7 +29,7 @@ FULL: Body = {
     "valid_from": "2020-01-01T00:00:00.000000Z",
     "valid_to": "2999-01-01T00:00:00.000000Z",
     "expires_at": "2999-01-01T00:00:00.000000Z",
-    "source": {"session_id": "s", "event_id": None},
+    "source": source(session_id="s"),
 }
 
 

@@ -10,7 +10,7 @@ from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_memory.endpoints import reads
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body
+from .hive import NAMESPACE, Agent, Body, source
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,7 +21,7 @@ FULL: Body = {
     "valid_from": "2020-01-01T00:00:00.5Z",
     "valid_to": "2999-01-01T02:00:00+02:00",
     "expires_at": "2999-01-01T00:00:00.000001Z",
-    "source": {"session_id": "s", "event_id": "e"},
+    "source": source(session_id="s", event_id="e"),
     "index": ["a text"],
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .hive import NAMESPACE, Agent, Body, Refused
+from .hive import NAMESPACE, Agent, Body, Refused, source
 from .written import KEPT, Model
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -23,7 +23,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "valid_from": ("2026-01-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z", None),
     "valid_to": ("2026-02-01T00:00:00.000000Z", "2026-04-01T00:00:00.000000Z", None),
     "index": (False, ["a"], None),
-    "source": ({"session_id": "s", "event_id": None}, None),
+    "source": (source(session_id="s"), None),
 }
 
 

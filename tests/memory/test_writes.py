@@ -10,7 +10,7 @@ import pytest
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.limits import MEMORY_VALUE_BYTES, VALUE_BYTES
 
-from .hive import NAMESPACE, Agent, Body, eventually
+from .hive import NAMESPACE, Agent, Body, eventually, source
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,7 +21,7 @@ FIELDS: Body = {
     "valid_from": "2026-01-01T00:00:00.000001Z",
     "valid_to": "2027-01-01T00:00:00.000000Z",
     "expires_at": "2999-01-01T00:00:00.000000Z",
-    "source": {"session_id": "s1", "event_id": "e1"},
+    "source": source(session_id="s1", event_id="e1"),
 }
 
 

@@ -3,7 +3,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemem_vectors.pipeline.decisions.changes import TEXT_CHARACTERS, event_text, text_of
+from hivemem_memory.decisions.value_conditions import meets
+from hivemem_vectors.pipeline.decisions.changes import TEXT_CHARACTERS, event_text, text_of, value_fields
+from hivemem_vectors.pipeline.decisions.points import value_words
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -42,6 +44,27 @@ def test_a_deeply_nested_value_is_read() -> None:
 def test_a_long_text_is_cut() -> None:
     assert len(text_of(["x" * 150_000, "y" * 150_000, "z"], {})) <= TEXT_CHARACTERS + 1
     assert len(text_of("", {"text": "x" * 300_000})) == TEXT_CHARACTERS
+
+
+NAMES = st.sampled_from(["a", "b", "a.b", ""])
+SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([1.0, 0.5, -0.0, "1", "x"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12
+)
+
+
+@settings(deadline=None)  # other tests run in parallel
+@given(VALUES, st.lists(NAMES, min_size=1, max_size=3).map(".".join), SCALARS)
+def test_a_recall_filters_by_the_fields_by_which_memories_are_listed(value: Any, name: str, wanted: Any) -> None:
+    found = set(value_words({name: wanted})) <= set(value_words(value_fields(value)))
+
+    assert found == meets(value, {name: wanted})
+
+
+def test_fields_of_a_value_are_short_and_bounded() -> None:
+    value = {"deep": {"n": 1}, "long": "x" * 257, "x" * 257: 1, **{f"k{number}": number for number in range(64)}}
+
+    assert list(value_fields(value)) == [f"k{number}" for number in range(64)]
 
 
 @settings(deadline=None)  # other tests run in parallel

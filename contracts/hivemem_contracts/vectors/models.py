@@ -8,7 +8,7 @@ from hivemem_contracts.fields import Metadata
 from hivemem_contracts.identifiers import AgentName, Id, Time
 from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS, RECALL_FILTERS
-from hivemem_contracts.memory.models import Importance, MemoryType
+from hivemem_contracts.memory.models import Importance, MemoryType, Where
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.named_types import NamedType
 
@@ -63,6 +63,10 @@ class RecallFilter(RequestBody):
     """Conditions that an item must meet. A field that is left out sets no condition."""
 
     metadata: Matched | None = None
+    where: Where | None = Field(
+        default=None,
+        description="Only memories whose values have these fields with these values; `a.b` is a field of an object.",
+    )
     created_by: AgentName | None = None
     updated_after: Time | None = Field(default=None, description="Written later than this.")
     updated_before: Time | None = Field(default=None, description="Written before this moment.")

@@ -69,6 +69,9 @@ class Recall(RequestBody):
     )
     filter: RecallFilter | None = None
     limit: TopK = 10
+    cursor: Cursor | None = Field(
+        default=None, description="Continue after the previous page of the same question; not with `rerank`."
+    )
     weights: Weights | None = None
     rerank: bool = Field(default=False, description="Let the hive's reranker order the best items.")
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
@@ -83,9 +86,6 @@ class Recall(RequestBody):
     )
     wait_ms: Annotated[int, Field(ge=0, le=RECALL_WAIT_MAXIMUM_MS)] | None = Field(
         default=None, description="Wait at most this long until all earlier acknowledged writes are indexed."
-    )
-    cursor: Cursor | None = Field(
-        default=None, description="Continue after the previous page of the same question; not with `rerank`."
     )
     explain: bool = Field(default=False, description="Return the words of each item that matched.")
 

@@ -9,6 +9,7 @@
         async for change in hive.changes(hivemem.prefix("event", session.session_id), since="start"):
             print(change.version, change.value)
 
+`hivemem.Hive(…)` connects at its first use, and `hivemem.sync` has the same client for programs without an event loop.
 The names imported here are the public interface. They are loaded at first use, so that the `hivemem` command starts
 quickly.
 """
@@ -17,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hivemem import sync as sync
     from hivemem.artifacts import OpenArtifact as OpenArtifact
     from hivemem.changes import Change as Change
     from hivemem.cursor import Cursor as Cursor
@@ -148,6 +150,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sync":
+        return import_module("hivemem.sync")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'hivemem' has no attribute {name!r}")
@@ -155,4 +159,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOME_OF)
+    return sorted([*_HOME_OF, "sync"])

@@ -11,7 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from hivemem import downloading, presigned, services
+from hivemem import downloading, presigned
+from hivemem.services.artifacts import ArtifactsOperations
 from hivemem.upload_sources import BytesSource, Source, open_source
 from hivemem.uploading import File, Progress, Uploading
 from hivemem_contracts.artifacts.models import Artifact
@@ -29,7 +30,7 @@ REQUEST_BYTES: Final = ARTIFACT_METADATA_BYTES + 8_192
 """The bytes that a request needs beside its data."""
 
 
-class Artifacts(services.ArtifactsOperations):
+class Artifacts(ArtifactsOperations):
     """Artifacts: files of a session, versioned, of any size.
 
     A file is named by its session and its name, or by its URL alone: `read("s1", "report.pdf", version=2)` and
@@ -76,6 +77,7 @@ class Artifacts(services.ArtifactsOperations):
 
     async def _small(self, source: Source) -> bytes | None:
         """Return all bytes, if they fit into one request."""
+        await self._hive.connection.open()  # which tells the limit of the server
         passes = self._hive.connection.client.max_payload
         largest = min(ARTIFACT_INLINE_BYTES, (passes - REQUEST_BYTES) * 3 // 4)
         if largest <= 0 or (source.size or 0) > largest:
@@ -177,12 +179,15 @@ class OpenArtifact:
         return self.content.artifact
 
     async def read(self) -> bytes:
+        """Return all bytes."""
         return await self.hive.artifacts.read(self.artifact.url)
 
     def stream(self) -> AsyncIterator[bytes]:
+        """Yield the bytes, piece by piece."""
         return self.hive.artifacts.stream(self.artifact.url)
 
     async def download(self, to: str | os.PathLike[str] | BinaryIO, progress: Progress | None = None) -> Artifact:
+        """Write the file to a path, or into a file object."""
         return await self.hive.artifacts.download(self.artifact.url, to=to, progress=progress)
 
 

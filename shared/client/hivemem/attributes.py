@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from hivemem.artifacts import Artifacts
-from hivemem.services import Memory, Sessions
+from hivemem.services.memory import MemoryOperations
+from hivemem.services.sessions import SessionsOperations
 from hivemem.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ class Services:
     """Every service of the fleet, by its name."""
 
     def __init__(self, hive: "Hive") -> None:
-        self.sessions = Sessions(hive)
-        self.memory = Memory(hive)
+        self.sessions = SessionsOperations(hive)
+        self.memory = MemoryOperations(hive)
         self.artifacts = Artifacts(hive)
         self.vectors = Vectors(hive)

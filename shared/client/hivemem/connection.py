@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import nats.errors
-import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from hivemem.direct import Direct
+from hivemem.shared_attempt import SharedAttempt
 from hivemem_contracts.errors import Forbidden, TooLarge, Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.nats_client import harden, supervise
@@ -55,28 +56,21 @@ class ClientClosed(RuntimeError):
         super().__init__("this client is closed")
 
 
-class Direct:
-    """Receives the messages of a subscription in the read loop, in place of a future that takes only the first one."""
-
-    def __init__(self, handle: Callable[[Msg], None]) -> None:
-        self._handle = handle
-
-    def cancelled(self) -> bool:
-        return False
-
-    def set_result(self, message: Msg) -> None:
-        try:
-            self._handle(message)
-        except Exception:  # an error here would end the read loop, and the connection with it
-            log.exception("a message on %s could not be handled", message.subject)
-
-
 class Connection:
     """A connection that reconnects without a time limit, even when nats-py closes for good, as for expired
     credentials."""
 
-    def __init__(self, url: str, inbox: str, name: str, options: Mapping[str, Any]) -> None:
-        """Prepare a connection. Raises `ValueError` for a malformed address."""
+    def __init__(
+        self,
+        url: str,
+        inbox: str,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        connect_timeout_seconds: float,
+        retry_refused: bool,
+    ) -> None:
+        """Prepare a connection, which its first use opens. Raises `ValueError` for a malformed address."""
         self.shown_url = shown_servers(url)
         """The addresses of the servers, without passwords."""
         self._servers = server_list(url)
@@ -85,7 +79,10 @@ class Connection:
         self._inbox = inbox
         self._name = name
         self._options = options
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._retry_refused = retry_refused
         self._client = Client()
+        self._opening = SharedAttempt(self._open)
         self._reply_prefix = f"{inbox}.{new_id()}."
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._numbers = itertools.count(1)
@@ -101,15 +98,38 @@ class Connection:
         self._background: set[asyncio.Task[None]] = set()
         self._watchers: set[Callable[[], None]] = set()
 
-    async def open(self, timeout_seconds: float, *, retry_refused: bool = True) -> None:
-        """Connect, or raise `Unavailable`, or `Forbidden` if the server refuses the credentials.
+    async def open(self) -> None:
+        """Connect, unless that is done. All callers wait for one attempt; after a failure the next call tries again.
 
-        Without `retry_refused`, it ends as soon as every server has refused the connection or has an unknown name.
+        Raises `Unavailable` if no server answers in time, or, without `retry_refused`, as soon as every server has
+        refused the connection or has an unknown name. Raises `Forbidden` if the server refuses the credentials, and
+        `ClientClosed`.
         """
-        self._loop = asyncio.get_running_loop()
+        if self._closed:
+            raise ClientClosed
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError(
+                "this client belongs to another event loop: make one in each, or use hivemem.sync in plain functions"
+            )
+        if not self.epoch:
+            try:
+                await self._opening.wait()
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise ClientClosed from None
+                raise
+
+    async def _open(self) -> None:
+        timeout_seconds = self._connect_timeout_seconds
+        self._refused.clear()
+        self._unreachable.clear()
+        self._failed_attempts = 0
         connecting = asyncio.ensure_future(self._connect())
         hopeless = [asyncio.ensure_future(self._refused.wait())]
-        if not retry_refused:
+        if not self._retry_refused:
             hopeless.append(asyncio.ensure_future(self._unreachable.wait()))
         try:
             await asyncio.wait((connecting, *hopeless), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -153,15 +173,17 @@ class Connection:
         await client.connect(**settings)
         supervise(client)
         self._client = client
-        await self.subscribe(f"{self._reply_prefix}*", self._on_reply)
+        await self._subscribe(f"{self._reply_prefix}*", self._on_reply)
         await self._on_connected()
 
     async def close(self) -> None:
         """Flush and close. Callers that wait for an answer get `NoAnswer`."""
         self._closed = True
+        await self._opening.cancel()
         if self._rebuilding is not None:
             self._rebuilding.cancel()
-        await self._client.close()
+        if self.epoch:
+            await self._client.close()
         self._ended = True
         self._fail_waiting()
         self._up.set()
@@ -202,10 +224,12 @@ class Connection:
 
     async def request_batch(self, messages: Sequence[Outgoing], timeout_seconds: float) -> Msg:
         """Send several messages once, and wait for the answer to the last one."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop or not self.epoch:
+            await self.open()
         for message in messages:
             self._check(message.payload, message.headers)
         token = str(next(self._numbers))
-        loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         timer = loop.call_later(timeout_seconds, _time_out, future)
         self._waiting[token] = future
@@ -237,6 +261,10 @@ class Connection:
         """Call `handle` in the read loop for each message, until the returned function is awaited."""
         if self._closed:
             raise ClientClosed
+        await self.open()
+        return await self._subscribe(subject, handle)
+
+    async def _subscribe(self, subject: str, handle: Callable[[Msg], None]) -> Callable[[], Awaitable[None]]:
         # The parameter is meant for a future; `Direct` has the two methods that nats-py calls on it.
         direct = cast("asyncio.Future[Msg]", Direct(handle))
         try:
@@ -346,39 +374,6 @@ class Connection:
             if self._failed_attempts >= len(self._servers):
                 self._unreachable.set()
         log.debug("connection: %r", error)
-
-
-class JetStreamError(Exception):
-    """An error of the JetStream API."""
-
-    def __init__(self, code: int, err_code: int, description: str) -> None:
-        super().__init__(f"{description} ({err_code})")
-        self.code = code
-        self.err_code = err_code
-        self.description = description
-
-
-def jetstream_result(data: bytes) -> dict[str, Any]:
-    """Return the JSON object of an answer, or raise the `JetStreamError` in it."""
-    answer: Any = orjson.loads(data)
-    if not isinstance(answer, dict):
-        raise JetStreamError(500, 0, "the answer is no JSON object")
-    fields = cast("dict[str, Any]", answer)
-    error: dict[str, Any] | None = fields.get("error")
-    if error:
-        raise JetStreamError(
-            int(error.get("code", 500)), int(error.get("err_code", 0)), str(error.get("description", "no description"))
-        )
-    return fields
-
-
-async def jetstream(
-    connection: Connection, call: str, body: Mapping[str, Any] | None, timeout_seconds: float
-) -> dict[str, Any]:
-    """Call the JetStream API once. Raises `NoAnswer` or `JetStreamError`."""
-    payload = orjson.dumps(body) if body is not None else b""
-    message = await connection.request(f"$JS.API.{call}", payload, None, timeout_seconds)
-    return jetstream_result(message.data)
 
 
 def _cause(error: Exception | None) -> str:

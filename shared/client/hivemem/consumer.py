@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from hivemem.connection import Connection, jetstream
+from hivemem.connection import Connection
 from hivemem.feed_buffer import Delivery
+from hivemem.jetstream import jetstream
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.streams import CHANGES
 

@@ -6,8 +6,9 @@ from typing import Any, Final, cast
 import orjson
 from nats.aio.msg import Msg
 
-from hivemem.connection import Connection, JetStreamError, jetstream_result
+from hivemem.connection import Connection
 from hivemem.cursor import nanoseconds
+from hivemem.jetstream import JetStreamError, jetstream_result
 from hivemem.options import CallOptions
 from hivemem.publishing import Prepared, Receipt, publish_prepared
 from hivemem.retries import ask, error_from_headers

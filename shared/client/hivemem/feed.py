@@ -1,6 +1,8 @@
 """The feed of changes: an ordered push consumer that is recreated at the reader's place whenever it is lost."""
 
 import asyncio
+import base64
+import json
 import logging
 from datetime import UTC, datetime
 from types import TracebackType
@@ -10,16 +12,17 @@ import pydantic
 
 from hivemem.change_reader import read_change
 from hivemem.changes import Change
-from hivemem.connection import ClientClosed, Connection, JetStreamError, NoAnswer, jetstream
+from hivemem.connection import ClientClosed, Connection, NoAnswer
 from hivemem.consumer import Consumer, make_consumer
 from hivemem.cursor import Cursor, StreamState, cursor_text, nanoseconds
 from hivemem.feed_buffer import FlowControl, Pushed
 from hivemem.feed_errors import FeedError, FeedRecreated, FeedTruncated, UnreadableChange
+from hivemem.jetstream import JetStreamError, jetstream
 from hivemem.options import CallOptions
 from hivemem.prefixes import feed_filters
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.identifiers import format_time, microseconds_from_time
-from hivemem_contracts.streams import CHANGES
+from hivemem_contracts.streams import CHANGES, PURGED, PURGED_SUBJECT
 from hivemem_contracts.subjects import change_prefix
 
 log = logging.getLogger("hivemem")
@@ -29,6 +32,7 @@ SILENCE_SECONDS: Final = 2.5
 
 RETRY_SECONDS: Final = 0.25
 VERIFY_SECONDS: Final = 1.0
+NO_MESSAGE: Final = 10037
 
 
 def prefix(entity: str, *parts: str, key: str | None = None) -> str:
@@ -90,6 +94,7 @@ class Feed:
         """Open the feed: no later change is missed. Iterating opens it automatically."""
         if self._opened:
             return
+        await self._connection.open()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.timeout_seconds
         while True:
@@ -225,8 +230,8 @@ class Feed:
             )
         except NoAnswer:
             return False  # without the right to ask, the epoch alone decides
-        except JetStreamError:
-            return True
+        except JetStreamError as error:
+            return error.err_code != NO_MESSAGE  # it was purged, because what it told was erased
         return nanoseconds(found["message"]["time"]) != self._stored_at
 
     def _place(self, stream: StreamState, *, is_another: bool) -> None:
@@ -290,10 +295,26 @@ class Feed:
     async def _stream(self) -> StreamState:
         info = await jetstream(self._connection, f"STREAM.INFO.{CHANGES}", None, self._options.attempt_seconds)
         stream = StreamState.of(info)
-        if stream.missing:
+        if stream.missing > await self._purged(stream):
             # A worker recreates such a stream as soon as it detects the loss. Until then no reader may skip the hole.
             raise JetStreamError(503, 0, f"{stream.missing} messages of {CHANGES} are lost, and it is being recreated")
         return stream
+
+    async def _purged(self, stream: StreamState) -> int:
+        """Return how many messages were purged on purpose, if any are missing."""
+        if not stream.missing:
+            return 0
+        wanted = {"last_by_subj": PURGED_SUBJECT}
+        try:
+            found = await jetstream(
+                self._connection, f"STREAM.MSG.GET.KV_{PURGED}", wanted, self._options.attempt_seconds
+            )
+        except JetStreamError:
+            return 0
+        except NoAnswer:
+            return stream.missing  # without the right to ask, a loss shows once a worker recreates the stream
+        record = json.loads(base64.b64decode(found["message"]["data"]))
+        return int(record["total"]) if nanoseconds(record["feed"]) == stream.created else 0
 
     async def _drop(self) -> None:
         consumer, self._consumer = self._consumer, None

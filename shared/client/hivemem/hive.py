@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from types import TracebackType
 from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
@@ -17,7 +18,7 @@ from hivemem.feed import Feed
 from hivemem.importing import Existing, Imported, import_from
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
-from hivemem.methods import BoundCommand
+from hivemem.methods import Command
 from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
 from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
@@ -36,7 +37,7 @@ from hivemem.wait_options import patient_options
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
 from hivemem_contracts.memory.models import MemoryType
-from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_contracts.subjects import inbox_prefix, request_subject
@@ -56,7 +57,15 @@ class OptionFields(TypedDict, total=False):
 
 
 class Hive(Services):
-    """One agent of one tenant, connected to the fleet. Made by `connect`; safe to use from many tasks at once.
+    """One agent of one tenant. It connects at its first use; safe to use from many tasks of one event loop at once.
+
+    `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
+    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
+    of every call, see `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too
+    long. The first use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if
+    it refuses the credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the
+    connection and unknown host names are an error at once. Once connected, the client reconnects automatically, without
+    a time limit.
 
     `hive.sessions.append(session_id=…, event=…)` sends a request and returns its reply. Each operation raises the
     errors of its declaration, and any can raise `InvalidRequest`, `Forbidden`, `TooLarge`, `Overloaded`, `Internal` and
@@ -64,17 +73,45 @@ class Hive(Services):
     have happened: repeat it with the same `message_id`, and it is applied once.
     """
 
-    def __init__(self, connection: Connection, tenant: str, agent: str, options: CallOptions) -> None:
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        agent: str = DEFAULT_AGENT,
+        connect_timeout_seconds: float = 5.0,
+        retry_refused: bool = True,
+        nats_options: Mapping[str, Any] | None = None,
+        **options: Unpack[OptionFields],
+    ) -> None:
         super().__init__(self)
-        self.connection = connection
+        for name, value in (("tenant", tenant), ("agent", agent)):
+            if not value:
+                raise InvalidRequest(f"{name}: it may not be empty", field=name)
+        inbox = inbox_prefix(tenant, agent)
+        check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
+        try:
+            self.connection = Connection(
+                url,
+                inbox,
+                f"hivemem {agent}",
+                nats_options or {},
+                connect_timeout_seconds=connect_timeout_seconds,
+                retry_refused=retry_refused,
+            )
+        except ValueError as error:
+            raise InvalidRequest(f"url: {error}", field="url") from None
         self.tenant = tenant
         self.agent = agent
-        self.options = options
+        self.options = CallOptions(**options)
         self._subjects: dict[AnyOperation, str] = {}
 
-    def with_options(self, **options: Unpack[OptionFields]) -> "Hive":
+    def with_options(self, **options: Unpack[OptionFields]) -> Self:
         """Return a copy of the client with other options, on the same connection."""
-        return Hive(self.connection, self.tenant, self.agent, dataclasses.replace(self.options, **options))
+        hive = copy(self)
+        hive.options = dataclasses.replace(self.options, **options)
+        Services.__init__(hive, hive)
+        return hive
 
     async def send(self, operation: Operation[..., Any, ReplyT], fields: dict[str, Any], /) -> ReplyT:
         """Carry out a typed method: validate the fields, send the request, read the reply."""
@@ -105,7 +142,7 @@ class Hive(Services):
 
     @overload
     async def publish(
-        self, command: BoundCommand[Fields, RequestT, ReplyT], /, *args: Fields.args, **fields: Fields.kwargs
+        self, command: Command[Fields, Any], /, *args: Fields.args, **fields: Fields.kwargs
     ) -> Receipt: ...
     @overload
     async def publish(
@@ -281,13 +318,11 @@ class Hive(Services):
 class Connecting:
     """The result of `connect`: await it for a client, or enter it with `async with`, which also closes the client."""
 
-    def __init__(self, hive: Hive, timeout_seconds: float, *, retry_refused: bool) -> None:
+    def __init__(self, hive: Hive) -> None:
         self._hive = hive
-        self._timeout_seconds = timeout_seconds
-        self._retry_refused = retry_refused
 
     async def _open(self) -> Hive:
-        await self._hive.connection.open(self._timeout_seconds, retry_refused=self._retry_refused)
+        await self._hive.connection.open()
         return self._hive
 
     def __await__(self) -> Generator[Any, None, Hive]:
@@ -312,24 +347,20 @@ def connect(
     nats_options: Mapping[str, Any] | None = None,
     **options: Unpack[OptionFields],
 ) -> Connecting:
-    """Connect to the fleet: `hive = await connect(…)`, or `async with connect(…) as hive`.
+    """Connect to the fleet now: `hive = await connect(…)`, or `async with connect(…) as hive`.
 
-    `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
-    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. While no server can be reached, the
-    client retries until the time is up; with `retry_refused=False`, servers that refuse the connection and unknown host
-    names are an error at once. The other arguments are the options of every call, see `CallOptions`. Raises
-    `Unavailable` if no server answers in time, `Forbidden` if it refuses the credentials, `InvalidRequest` if `url` is
-    malformed, and `TooLarge` if the names are too long. Once connected, the client reconnects automatically, without a
-    time limit.
+    Takes the arguments of `Hive`, which connects at its first use. Raises `Unavailable` if no server answers in
+    time, `Forbidden` if it refuses the credentials, `InvalidRequest` if `url` is malformed, and `TooLarge` if the names
+    are too long.
     """
-    for name, value in (("tenant", tenant), ("agent", agent)):
-        if not value:
-            raise InvalidRequest(f"{name}: it may not be empty", field=name)
-    inbox = inbox_prefix(tenant, agent)
-    check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
-    try:
-        connection = Connection(url, inbox, f"hivemem {agent}", nats_options or {})
-    except ValueError as error:
-        raise InvalidRequest(f"url: {error}", field="url") from None
-    hive = Hive(connection, tenant, agent, CallOptions(**options))
-    return Connecting(hive, connect_timeout_seconds, retry_refused=retry_refused)
+    return Connecting(
+        Hive(
+            url,
+            tenant=tenant,
+            agent=agent,
+            connect_timeout_seconds=connect_timeout_seconds,
+            retry_refused=retry_refused,
+            nats_options=nats_options,
+            **options,
+        )
+    )

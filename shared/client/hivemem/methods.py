@@ -1,15 +1,26 @@
-"""Operations of the registry as typed methods, with the fields and the reply of their declarations."""
+"""Operations of the registry as methods: what a call checks, what it sends, and what `publish` learns from it."""
 
-from typing import Any, Generic, Protocol, Self, overload
+from collections.abc import Callable, Collection, Coroutine
+from functools import partial, wraps
+from typing import Any, Concatenate, Protocol, Self, TypeVar, cast, overload
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import MISSING as _MISSING
 
 from hivemem.options import CallOptions
-from hivemem_contracts.operations import Fields, Operation, ReplyT, RequestT
+from hivemem_contracts.nearest_name import nearest
+from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
+
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+MISSING: Any = _MISSING
+"""The default of a field for which `None` is a value of its own. pydantic leaves it out of schemas and bodies."""
 
 
 class Caller(Protocol):
-    """The part of the client that a bound method needs."""
+    """The part of the client that a method needs."""
 
     @property
     def options(self) -> CallOptions: ...
@@ -23,69 +34,94 @@ class ServiceMethods:
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
 
-
-class BoundQuery(Generic[Fields, RequestT, ReplyT]):
-    """An operation of one client. Awaiting a call sends the request and returns the reply."""
-
-    __slots__ = ("_caller", "operation")
-
-    def __init__(self, operation: Operation[Fields, RequestT, ReplyT], caller: Caller) -> None:
-        self.operation = operation
-        self._caller = caller
-
-    async def __call__(self, *args: Fields.args, **kwargs: Fields.kwargs) -> ReplyT:
-        assert not args, "pass fields by name"
-        return await self._caller.send(self.operation, kwargs)
-
-    def __repr__(self) -> str:
-        return f"<{self.operation.full_name}: {self.operation.summary}>"
+    async def _send(self, operation: Operation[..., Any, ReplyT], given: dict[str, Any]) -> ReplyT:
+        """Send a request with those parameters of a method that differ from their defaults."""
+        del given["self"]
+        return await self.caller.send(operation, set_fields(operation, given))
 
 
-class BoundCommand(BoundQuery[Fields, RequestT, ReplyT]):
-    """An operation that writes: it can be requested, or published as a durable command."""
+def set_fields(operation: AnyOperation, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields to send. A field with its default is left out, which also older workers understand."""
+    request: type[BaseModel] = operation.request
+    if not getattr(request, "default_is_absent", False):
+        return {name: value for name, value in given.items() if value is not MISSING}
+    fields = request.model_fields
+    return {name: value for name, value in given.items() if not _is_default(value, fields[name])}
 
-    __slots__ = ()
+
+def _is_default(value: object, field: FieldInfo) -> bool:
+    """Return whether a field has its default; where the model builds one, it is `None` in the method."""
+    if field.is_required():
+        return False
+    return value is None or (type(value) is type(field.default) and value == field.default)
+
+
+class Command(Protocol[Fields, ResultT_co]):
+    """A method that writes: call it, or pass it to `publish` with its fields."""
 
     @property
-    def message_id(self) -> str | None:
-        """The message id of the client's copy, if set."""
-        return self._caller.options.message_id
+    def operation(self) -> AnyOperation: ...
+
+    def __call__(self, *args: Fields.args, **kwargs: Fields.kwargs) -> Coroutine[Any, Any, ResultT_co]: ...
 
 
-class Query(Generic[Fields, RequestT, ReplyT]):
-    """Declares a read operation as a method of its service."""
-
-    def __init__(self, operation: Operation[Fields, RequestT, ReplyT]) -> None:
-        self.operation = operation
-        self.__doc__ = operation.summary
+class CommandMethod(Protocol[Fields, ResultT_co]):
+    """A method that writes, as its class declares it."""
 
     @overload
-    def __get__(self, methods: None, kind: type[ServiceMethods]) -> Self: ...
+    def __get__(self, methods: None, kind: type, /) -> Self: ...
     @overload
-    def __get__(self, methods: ServiceMethods, kind: type[ServiceMethods]) -> BoundQuery[Fields, RequestT, ReplyT]: ...
-    def __get__(
-        self, methods: ServiceMethods | None, kind: type[ServiceMethods]
-    ) -> Self | BoundQuery[Fields, RequestT, ReplyT]:
-        return self if methods is None else BoundQuery(self.operation, methods.caller)
+    def __get__(self, methods: object, kind: type, /) -> Command[Fields, ResultT_co]: ...
 
 
-class Command(Generic[Fields, RequestT, ReplyT]):
-    """Declares a write operation as a method of its service."""
+Method = Callable[Concatenate[Any, Fields], Coroutine[Any, Any, ResultT]]
+MethodT = TypeVar("MethodT", bound=Method[..., Any])
 
-    def __init__(self, operation: Operation[Fields, RequestT, ReplyT]) -> None:
-        self.operation = operation
-        self.__doc__ = operation.summary
 
-    @overload
-    def __get__(self, methods: None, kind: type[ServiceMethods]) -> Self: ...
-    @overload
-    def __get__(
-        self, methods: ServiceMethods, kind: type[ServiceMethods]
-    ) -> BoundCommand[Fields, RequestT, ReplyT]: ...
-    def __get__(
-        self, methods: ServiceMethods | None, kind: type[ServiceMethods]
-    ) -> Self | BoundCommand[Fields, RequestT, ReplyT]:
-        return self if methods is None else BoundCommand(self.operation, methods.caller)
+def reads(operation: AnyOperation) -> Callable[[MethodT], MethodT]:
+    """Declare a method that reads."""
+    return partial(_declared, operation)
+
+
+def writes(operation: AnyOperation) -> Callable[[Method[Fields, ResultT]], CommandMethod[Fields, ResultT]]:
+    """Declare a method that writes."""
+
+    def declare(method: Method[Fields, ResultT]) -> CommandMethod[Fields, ResultT]:
+        return cast("CommandMethod[Fields, ResultT]", _declared(operation, method))
+
+    return declare
+
+
+def _declared(operation: AnyOperation, method: MethodT) -> MethodT:
+    @wraps(method)
+    async def checked(self: ServiceMethods, /, *args: object, **fields: object) -> object:
+        check_arguments(operation, args, fields)
+        return await method(self, **fields)
+
+    vars(checked)["operation"] = operation
+    return cast("MethodT", checked)
+
+
+def check_arguments(operation: AnyOperation, args: Collection[object], fields: Collection[str]) -> None:
+    """Raise `TypeError` for positional arguments, and for unknown fields with the nearest known one.
+
+    Python refuses both as well, and before 3.13 without a suggestion.
+    """
+    if args:
+        raise TypeError(f"{operation.full_name}() takes its fields by name, got {len(args)} positional")
+    known = operation.request.model_fields
+    for name in fields:
+        if name not in known:
+            raise TypeError(f"{operation.full_name}() has no field {name!r}{nearest(name, known)}")
+
+
+def published(method: object) -> tuple[AnyOperation, CallOptions]:
+    """Return the operation of a bound method, and the options of its client. Raises `TypeError` for anything else."""
+    operation = getattr(method, "operation", None)
+    methods = getattr(method, "__self__", None)
+    if not isinstance(operation, Operation) or not isinstance(methods, ServiceMethods):
+        raise TypeError(f"publish takes a method such as hive.memory.put, or the name of an operation, got {method!r}")
+    return cast("AnyOperation", operation), methods.caller.options
 
 
 def body_fields(body: BaseModel) -> bytes:

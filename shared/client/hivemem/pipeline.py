@@ -7,13 +7,14 @@ from typing import Any, Final, NamedTuple, Self, overload
 
 from nats.aio.msg import Msg
 
-from hivemem.connection import Outgoing, jetstream_result
-from hivemem.methods import BoundCommand
+from hivemem.connection import Outgoing
+from hivemem.jetstream import jetstream_result
+from hivemem.methods import Command
 from hivemem.publishing import Body, Commands, Prepared, Receipt, prepare, publish_prepared, refusal
 from hivemem.retries import persist
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_contracts.identifiers import new_id
-from hivemem_contracts.operations import Fields, ReplyT, RequestT
+from hivemem_contracts.operations import Fields
 
 PIPELINE_PENDING: Final = 256
 BATCH_FROM: Final = 16
@@ -50,7 +51,7 @@ class Pipeline:
 
     @overload
     async def publish(
-        self, command: BoundCommand[Fields, RequestT, ReplyT], /, *args: Fields.args, **fields: Fields.kwargs
+        self, command: Command[Fields, Any], /, *args: Fields.args, **fields: Fields.kwargs
     ) -> asyncio.Future[Receipt]: ...
     @overload
     async def publish(

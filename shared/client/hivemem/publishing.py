@@ -10,8 +10,9 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
-from hivemem.connection import Connection, JetStreamError, jetstream_result
-from hivemem.methods import BoundCommand, body_fields
+from hivemem.connection import Connection
+from hivemem.jetstream import JetStreamError, jetstream_result
+from hivemem.methods import Command, body_fields, check_arguments, published, set_fields
 from hivemem.options import CallOptions
 from hivemem.retries import ask
 from hivemem_contracts.catalog import SERVICES
@@ -78,7 +79,7 @@ def build_body(operation: AnyOperation, body: Body) -> BaseModel:
     try:
         model = wanted.model_validate(body)
     except pydantic.ValidationError as error:
-        raise invalid_request(error) from error
+        raise invalid_request(error, model=wanted) from error
     return model
 
 
@@ -128,7 +129,7 @@ class Commands(Protocol):
 
 
 def prepare(
-    commands: Commands, what: BoundCommand[..., Any, Any] | str, args: tuple[Any, ...], fields: dict[str, Any]
+    commands: Commands, what: Command[..., Any] | str, args: tuple[Any, ...], fields: dict[str, Any]
 ) -> Prepared:
     """Read the two shapes of `publish`: a bound method and its fields, or a name and a body."""
     if isinstance(what, str):
@@ -136,9 +137,13 @@ def prepare(
         route, message_id = fields.pop("route", None), fields.pop("message_id", None)
         operation = find_operation(what)
     else:
-        body, route, message_id, operation = fields, None, what.message_id, what.operation
+        operation, options = published(what)
+        check_arguments(operation, args, fields)
+        body = set_fields(operation, fields)
+        route, message_id = None, options.message_id
     if not operation.durable:
-        raise InvalidRequest(f"operation: {operation.full_name} can only be requested", field="operation")
+        reason = "" if operation.writes else ", because it only reads"
+        raise InvalidRequest(f"operation: {operation.full_name} can only be requested{reason}", field="operation")
     options = commands.options
     # Not `Nats-Msg-Id`: the server would drop a command of another operation or agent with the same id.
     headers = write_headers(COMMAND_ID, message_id or options.message_id, options)

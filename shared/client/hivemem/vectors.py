@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
-from hivemem import services
+from hivemem.services.vectors import VectorsOperations
 from hivemem_contracts.vectors.operations import SWEEP
 from hivemem_contracts.vectors.replies import SweepPage
 
@@ -14,7 +14,7 @@ PART_SECONDS: Final = 60.0
 """The time limit of a part: a worker compares for about a second, and then repairs the differences."""
 
 
-class Vectors(services.VectorsOperations):
+class Vectors(VectorsOperations):
     """Vectors: memories found by meaning, and an index of one's own."""
 
     def __init__(self, hive: "Hive") -> None:

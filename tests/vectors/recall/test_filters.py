@@ -8,8 +8,8 @@ import pytest
 
 from hivemem_contracts.identifiers import format_time
 from hivemem_contracts.vectors.requests import Recall
-from hivemem_vectors.pipeline.decisions.changes import version_of_memory
-from hivemem_vectors.pipeline.entities import ITEM, MIRROR, named
+from hivemem_vectors.pipeline.decisions.changes import ItemVersion, version_of_memory
+from hivemem_vectors.pipeline.entities import ITEM, MIRROR, event_place, named
 from hivemem_vectors.recall.decisions.filters import Question
 
 from .shelf import Body, Shelf
@@ -76,6 +76,39 @@ async def test_by_metadata(shelf: Shelf) -> None:
     assert await by(topic="tea", n=True) == {"true"}
     assert await by(topic="coffee") == set()
     assert await by() == set(kept)
+
+
+async def test_by_fields_of_the_value(shelf: Shelf) -> None:
+    values: dict[str, dict[str, Any]] = {
+        "number": {"n": 1, "topic": "tea", "none": None},
+        "float": {"n": 1.0, "topic": "coffee"},
+        "true": {"n": True},
+        "text": {"n": "1"},
+        "half": {"n": 1.5, "large": 1e300},
+        "nested": {"at": {"city": "Rome", "n": 1}},
+        "dotted": {"at.city": "Rome", "at": {"city": "Paris"}},
+    }
+    for key, value in values.items():
+        await shelf.keep(key, {"text": "note", **value})
+    await shelf.sync(event_with_value(shelf))
+
+    async def by(**where: Any) -> set[str]:
+        return await found(shelf, filter={"where": where})
+
+    assert await by(n=1) == await by(n=1.0) == {"number", "float"}
+    assert await by(n=1, topic="tea") == {"number"}
+    assert await by(n=True) == {"true"}
+    assert await by(n="1") == {"text"}
+    assert await by(n=1.5) == await by(large=1e300) == {"half"}
+    assert await by(none=None) == {"number"}
+    assert await by(**{"at.city": "Rome"}) == {"nested", "dotted"}
+    assert await by(**{"at.city": "Paris"}) == set()
+    assert await by(text="note") == set(values)
+
+
+def event_with_value(shelf: Shelf) -> ItemVersion:
+    fields: Body = {"created_by": "bot", "updated_at": 1, "metadata": {}}
+    return ItemVersion(shelf.tenant, event_place("s", "e"), 1, False, fields, "note", {"n": 1})
 
 
 async def test_by_time(shelf: Shelf) -> None:

@@ -1,11 +1,11 @@
-"""Pages of a recall: together they have each item once, in the order of their scores as far as a search goes."""
+"""Pages of a recall: together they have each item once, in the order of one search after the other."""
 
 from typing import Any
 
 import pytest
 
 from hivemem_contracts.errors import InvalidRequest
-from hivemem_vectors.recall.decisions import positions
+from hivemem_vectors.recall.decisions import ranking_positions
 
 from .shelf import Body, Shelf, keys
 
@@ -34,8 +34,8 @@ async def pages(shelf: Shelf, query: str, **fields: Any) -> list[Body]:
 
 @pytest.mark.parametrize("limit", [3, 10, 100])
 async def test_pages_have_each_item_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr(positions, "FEWEST_POINTS", 5)
-    monkeypatch.setattr(positions, "POINTS_PER_ITEM", 2)
+    monkeypatch.setattr(ranking_positions, "FEWEST_POINTS", 5)
+    monkeypatch.setattr(ranking_positions, "POINTS_PER_ITEM", 2)
     names = await kept(shelf, 60)
     found = await pages(shelf, "a car", limit=limit)
     assert sorted(key for answer in found for key in keys(answer)) == names

@@ -8,7 +8,7 @@ from hivemem_contracts.errors import AlreadyExists
 from hivemem_contracts.identifiers import format_microseconds, microseconds_from_time
 from hivemem_contracts.memory.requests import ImportedMemory
 from hivemem_memory.decisions.preconditions import CurrentHead, erased_at, expired, fences_of, living, require_unfenced
-from hivemem_memory.decisions.writes import require_times
+from hivemem_memory.decisions.writes import plain_source, require_times
 from hivemem_memory.entities.answers import ANSWER, Answer
 from hivemem_memory.entities.memories import MEMORY, MemoryHead, MemoryRecord, digest_of
 from hivemem_runtime.ledger.entity import AnyEntity
@@ -165,7 +165,7 @@ def imported_record(
         _microseconds(item.valid_from),
         _microseconds(item.valid_to),
         _microseconds(item.expires_at),
-        None if item.source is None else item.source.model_dump(),
+        plain_source(item.source),
         copied_from,
         erasure_before(head),
         item.index,

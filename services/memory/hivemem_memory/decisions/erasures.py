@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hivemem_contracts.errors import NotFound, RevisionConflict, TooLarge
+from hivemem_contracts.errors import InvalidRequest, NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.memory.requests import ConfirmErasure
 from hivemem_memory.decisions.preconditions import memory_not_found
-from hivemem_memory.entities.erasures import DONE, ERASURE, REMOVED, RUNNING, Erasure
+from hivemem_memory.entities.erasures import DONE, ERASURE, REMOVED, RUNNING, Erasure, awaited_of
 from hivemem_memory.entities.fences import FENCE, Fence
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.ledger.identities import idempotency_conflict
@@ -16,6 +16,8 @@ from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 
 OWN_NAME: Final = "memory"
 """The name under which this worker confirms."""
+FEED_NAME: Final = "feed"
+"""The name under which this worker confirms that the feed has no values of the erased memories any more."""
 CONFIRMATIONS: Final = 100
 _BEHIND: Final = "\x00"
 """A character that no place contains. Appended to a place, it begins the range after that place."""
@@ -73,7 +75,9 @@ def finish_removal(heads: Heads, receipt: str, reached: str | None, followers: C
     """End the removal of the memories. The erasure is done once every follower has confirmed, too."""
     erasure = _running(heads, receipt, reached)
     confirmed = _confirmed(erasure, OWN_NAME, erasure.versions, now)
-    removed = replace(erasure, status=REMOVED, reached=None, confirmed=confirmed, awaited=sorted(followers))
+    removed = replace(
+        erasure, status=REMOVED, reached=None, confirmed=confirmed, awaited=sorted({*followers, FEED_NAME})
+    )
     return _append(receipt, _settled(removed, now) or _told(removed, REMOVED))
 
 
@@ -82,7 +86,7 @@ def drop_followers(heads: Heads, receipt: str, followers: Collection[str], now: 
     erasure = find_erasure(heads(ERASURE, receipt), receipt)
     if erasure.status != REMOVED:
         return []
-    awaited = [worker for worker in erasure.awaited if worker in followers]
+    awaited = [worker for worker in erasure.awaited if worker in followers or worker == FEED_NAME]
     if awaited == erasure.awaited:
         return []
     left = replace(erasure, awaited=awaited, announced=None)
@@ -91,6 +95,8 @@ def drop_followers(heads: Heads, receipt: str, followers: Collection[str], now: 
 
 def confirm_erasure(heads: Heads, command: ConfirmErasure, now: int) -> Decision:
     """Record the confirmation of a worker. A repeated confirmation replaces the earlier one."""
+    if command.worker in (OWN_NAME, FEED_NAME):
+        raise InvalidRequest(f"worker: {command.worker!r} is confirmed by the memory service itself", field="worker")
     erasure = find_erasure(heads(ERASURE, command.receipt), command.receipt)
     confirmed = _confirmed(erasure, command.worker, command.removed, now)
     if len(confirmed) > CONFIRMATIONS:
@@ -102,6 +108,15 @@ def confirm_erasure(heads: Heads, command: ConfirmErasure, now: int) -> Decision
         )
     counted = replace(erasure, confirmed=confirmed, announced=None)
     return _append(command.receipt, _settled(counted, now) or counted)
+
+
+def confirm_purge(heads: Heads, receipt: str, removed: int, now: int) -> Decision:
+    """Record that the feed was purged, unless another worker has done so."""
+    erasure = find_erasure(heads(ERASURE, receipt), receipt)
+    if awaited_of(erasure) != [FEED_NAME]:
+        return []
+    purged = replace(erasure, confirmed=_confirmed(erasure, FEED_NAME, removed, now), announced=None)
+    return _append(receipt, _settled(purged, now) or purged)
 
 
 def find_erasure(head: Head[Erasure] | None, receipt: str) -> Erasure:
@@ -135,8 +150,7 @@ def _settled(erasure: Erasure, now: int) -> Erasure | None:
     """Return the erasure as it is done, or None while it is not. Whoever has confirmed is awaited no more."""
     if erasure.status != REMOVED:
         return None
-    names = {confirmation["worker"] for confirmation in erasure.confirmed}
-    if not names.issuperset(erasure.awaited):
+    if awaited_of(erasure):
         return None
     return _told(replace(erasure, status=DONE, finished_at=now, awaited=[]), DONE)
 

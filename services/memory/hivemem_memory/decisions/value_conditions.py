@@ -1,7 +1,7 @@
 """Conditions on fields of a memory's value, as `list` filters by them."""
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 _ABSENT: Final = object()
 
@@ -16,13 +16,16 @@ def meets(value: object, where: Mapping[str, FieldValue]) -> bool:
 
 def _field(value: object, name: str) -> object:
     """Return a field of that name or else at that path."""
-    if isinstance(value, Mapping) and name in value:
-        return cast("Mapping[str, Any]", value)[name]
-    for part in name.split("."):
-        if not isinstance(value, Mapping):
-            return _ABSENT
-        value = cast("Mapping[str, object]", value).get(part, _ABSENT)
-    return value
+    found = _named(value, name)
+    if found is _ABSENT:
+        found = value
+        for part in name.split("."):
+            found = _named(found, part)
+    return found
+
+
+def _named(value: object, name: str) -> object:
+    return cast("Mapping[str, object]", value).get(name, _ABSENT) if isinstance(value, Mapping) else _ABSENT
 
 
 def _equal(found: object, wanted: FieldValue) -> bool:

@@ -46,7 +46,7 @@ def put_memory(
         _microseconds(command.valid_from) if "valid_from" in given else before.valid_from,
         _microseconds(command.valid_to) if "valid_to" in given else before.valid_to,
         _microseconds(command.expires_at) if "expires_at" in given else before.expires_at,
-        _plain(command.source) if "source" in given else before.source,
+        _named_source(command.source) if "source" in given else before.source,
         before.copied_from,
         head.at if head is not None and head.value is None else None,
         command.index if "index" in given else before.index,
@@ -60,8 +60,25 @@ def _microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else microseconds_from_time(moment)
 
 
-def _plain(source: Source | None) -> dict[str, Any] | None:
-    return None if source is None else source.model_dump()
+def _named_source(source: Source | None) -> dict[str, Any] | None:
+    """Return the source that a put names. Raises `InvalidRequest` for one that names nothing, or half of something."""
+    plain = plain_source(source)
+    if source is None or plain is None:
+        return None
+    if not any(value is not None for value in plain.values()):
+        raise InvalidRequest("source: it names nothing; null removes the source", field="source")
+    for part, whole in (("event_id", "session_id"), ("cycle", "agent_id")):
+        if plain.get(part) is not None and plain.get(whole) is None:
+            raise InvalidRequest(f"source.{whole}: {part} needs it", field=f"source.{whole}")
+    return plain
+
+
+def plain_source(source: Source | None) -> dict[str, Any] | None:
+    """Return a source as it is stored. Digests contain it, so fields that earlier releases did not have are left out
+    unless they have a value."""
+    if source is None:
+        return None
+    return {"session_id": source.session_id, "event_id": source.event_id} | source.model_dump(exclude_none=True)
 
 
 def require_times(record: MemoryRecord, now: int) -> None:

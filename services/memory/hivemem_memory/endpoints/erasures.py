@@ -2,33 +2,33 @@
 erasure."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
-from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, RevisionConflict, Unavailable
 from hivemem_contracts.memory import operations, requests
-from hivemem_contracts.memory.changes import ERASURES_FOLLOWED
 from hivemem_contracts.memory.models import ErasureReceipt
 from hivemem_memory.decisions.erasures import (
+    FEED_NAME,
     ErasureOrder,
     begin_erasure,
     behind,
     confirm_erasure,
+    confirm_purge,
     count_erased,
     drop_followers,
     find_erasure,
     finish_removal,
     ranges_of,
 )
-from hivemem_memory.entities.erasures import DONE, ERASURE, REMOVED, RUNNING, Erasure, receipt_fields
+from hivemem_memory.endpoints.erased_feed import ErasedFeed
+from hivemem_memory.entities.erasures import DONE, ERASURE, REMOVED, RUNNING, Erasure, awaited_of, receipt_fields
 from hivemem_memory.entities.memories import MEMORY, receipt_id
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
-from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.erasing import TRIES, Announcements, erase_announced
 from hivemem_runtime.ledger.entity import AnyEntity
@@ -94,14 +94,16 @@ class Eraser(Background):
     def __init__(self, ledger: Ledger, announcer: ErasureAnnouncements) -> None:
         self._ledger = ledger
         self._announcer = announcer
-        self._feed: FeedReading | None = None
+        self._feed = ErasedFeed(ledger)
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._finishing: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """The purges: the timer does not wait for them, because they may take minutes."""
 
     async def start(self, client: Client) -> None:
-        self._feed = FeedReading(client)
+        self._feed.start(client)
 
     async def stop(self) -> None:
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._finishing.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -163,23 +165,34 @@ class Eraser(Background):
         if head.value is not None and head.value.status == RUNNING and _abandoned(head):
             self._carry_out(tenant, receipt, head.value.requested_at + SKEW_MICROSECONDS)
 
-    async def settle(self, tenant: str, receipt: str, head: Head[Erasure]) -> None:
-        """End the wait for workers that do not follow erasures any more."""
-        if head.value is None or head.value.status != REMOVED:
-            return
-        followers = await self._followers()
-        if not followers.issuperset(head.value.awaited):
-            work = ErasureScope(tenant, head.value.requested_by, head.value.cause, None)
-            await self._commit(work, receipt, lambda heads, now: drop_followers(heads, receipt, followers, now))
+    async def settle(self, tenant: str, erasures: Sequence[Head[Erasure]]) -> None:
+        """Purge the feed for erasures that every other worker has confirmed, and end the wait for workers that do not
+        follow erasures any more."""
+        removed = [(head.id, head.value) for head in erasures if head.value and head.value.status == REMOVED]
+        for receipt, erasure in removed:
+            if awaited_of(erasure) == [FEED_NAME]:
+                self._start(tenant, receipt, self._purge(tenant, receipt, erasure))
+        waiting = [(receipt, erasure) for receipt, erasure in removed if awaited_of(erasure) != [FEED_NAME]]
+        followers = {*await self._feed.followers(), FEED_NAME} if waiting else set[str]()
+        for receipt, erasure in waiting:
+            if not followers.issuperset(erasure.awaited):
+                await self._commit(_scope_of(tenant, erasure), receipt, _dropping(receipt, followers))
 
-    async def _followers(self) -> set[str]:
-        """Return the services that have to confirm erasures: their consumer of the feed exists, even if no worker of
-        theirs runs just now."""
-        if self._feed is None:
-            raise Unavailable("this worker is stopping", retry_after_ms=500)
-        names = [contract.name for contract in SERVICES]
-        follow = await asyncio.gather(*(self._feed.has_consumer(f"{name}-{ERASURES_FOLLOWED}") for name in names))
-        return {name for name, follows in zip(names, follow, strict=True) if follows}
+    async def _purge(self, tenant: str, receipt: str, erasure: Erasure) -> None:
+        removed = await self._feed.purge(tenant, erasure)
+        if removed is not None:
+            await self._commit(
+                _scope_of(tenant, erasure), receipt, lambda heads, now: confirm_purge(heads, receipt, removed, now)
+            )
+
+    async def _finish_soon(self, tenant: str, receipt: str) -> None:
+        """Purge the feed as soon as the others have confirmed. What takes longer is left to the timer."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PATIENCE_SECONDS
+        while loop.time() < until and (erasure := await self._read(tenant, receipt)).status == REMOVED:
+            if awaited_of(erasure) == [FEED_NAME]:
+                await self._purge(tenant, receipt, erasure)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def forget(self, entity: AnyEntity, tenant: str, id: str) -> None:
         """Remove an entity that is not a memory and whose retention has ended."""
@@ -216,9 +229,21 @@ class Eraser(Background):
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._tasks[key]
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                log.warning("erasure postponed", receipt=receipt, error=str(error))
+            _log_failure(task, receipt)
+
+        task.add_done_callback(ended)
+
+    def _start(self, tenant: str, receipt: str, finishing: Coroutine[Any, Any, None]) -> None:
+        key = tenant, receipt
+        if key in self._finishing:
+            finishing.close()
+            return
+        task = asyncio.create_task(finishing, name=f"hivemem-erasure-{receipt}-purge")
+        self._finishing[key] = task
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del self._finishing[key]
+            _log_failure(task, receipt)
 
         task.add_done_callback(ended)
 
@@ -234,10 +259,11 @@ class Eraser(Background):
                     low = behind(reached)
                 reached = await self._count_and_erase(work, receipt, low, high, reached)
             await self._announcer.caught_up()
-            followers = await self._followers()
+            followers = await self._feed.followers()
             await self._commit(
                 work, receipt, lambda heads, now: finish_removal(heads, receipt, reached, followers, now)
             )
+            self._start(tenant, receipt, self._finish_soon(tenant, receipt))
         except RevisionConflict:
             log.info("another worker carries out an erasure", receipt=receipt)
 
@@ -301,6 +327,14 @@ class Eraser(Background):
         return await self._ledger.commit(system_write(work.tenant, ERASURE, receipt, decide, actor=work.actor))
 
 
+def _scope_of(tenant: str, erasure: Erasure) -> ErasureScope:
+    return ErasureScope(tenant, erasure.requested_by, erasure.cause, None)
+
+
+def _dropping(receipt: str, followers: Collection[str]) -> Decide:
+    return lambda heads, now: drop_followers(heads, receipt, followers, now)
+
+
 def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[ErasableMemory]) -> Decide:
     versions = sum(key.versions for key in keys)
     return lambda heads, now: count_erased(heads, receipt, reached, further, len(keys), versions)
@@ -308,6 +342,12 @@ def _counting(receipt: str, reached: str | None, further: str, keys: Sequence[Er
 
 def receipt_of(receipt: str, erasure: Erasure) -> ErasureReceipt:
     return ErasureReceipt.model_validate(receipt_fields(receipt, erasure))
+
+
+def _log_failure(task: asyncio.Task[None], receipt: str) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.warning("erasure postponed", receipt=receipt, error=str(error))
 
 
 def _abandoned(head: Head[Erasure]) -> bool:

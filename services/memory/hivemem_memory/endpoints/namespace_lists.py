@@ -40,7 +40,8 @@ class NamespaceScan:
         self.reached = reached
         self._ledger = ledger
         self._tenant = tenant
-        self._low, self._high = ("", None) if body.prefix is None else below(body.prefix)
+        bounds: tuple[str, str | None] = ("", None) if body.prefix is None else below(body.prefix)
+        self._low, self._high = bounds
         self._suffix = body.suffix
         self._depth = body.depth
         self._now = now_microseconds()

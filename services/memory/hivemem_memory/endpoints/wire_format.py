@@ -3,7 +3,7 @@
 from typing import Any
 
 from hivemem_contracts.identifiers import format_microseconds
-from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, evolve_memory
+from hivemem_memory.entities.memories import MemoryHead, MemoryRecord, evolve_memory, source_fields
 from hivemem_runtime.ledger.places import namespace_and_key
 from hivemem_runtime.ledger.port import Record
 
@@ -25,7 +25,7 @@ def memory_fields(place: str, memory: MemoryHead, *, ended: bool = False) -> dic
         "valid_from": None if start is None else format_microseconds(start),
         "valid_to": None if end is None else format_microseconds(end),
         "expires_at": None if expires_at is None else format_microseconds(expires_at),
-        "source": memory.source,
+        "source": source_fields(memory.source),
         "index": memory.index,
         "copied_from": memory.copied_from,
         "digest": memory.digest,

@@ -40,9 +40,14 @@ class Erasure:
     announced: str | None = None
 
 
+def awaited_of(erasure: Erasure) -> list[str]:
+    """Return the workers that have not confirmed yet."""
+    confirmed = {each["worker"] for each in erasure.confirmed}
+    return [worker for worker in erasure.awaited if worker not in confirmed]
+
+
 def receipt_fields(receipt: str, erasure: Erasure) -> dict[str, Any]:
     """Return the wire format of a receipt, for the feed and for answers."""
-    confirmed = {each["worker"] for each in erasure.confirmed}
     return {
         "receipt": receipt,
         "namespace": erasure.namespace,
@@ -54,7 +59,7 @@ def receipt_fields(receipt: str, erasure: Erasure) -> dict[str, Any]:
         "requested_at": format_microseconds(erasure.requested_at),
         "finished_at": None if erasure.finished_at is None else format_microseconds(erasure.finished_at),
         "confirmed": [{**each, "at": format_microseconds(each["at"])} for each in erasure.confirmed],
-        "awaited": [worker for worker in erasure.awaited if worker not in confirmed],
+        "awaited": awaited_of(erasure),
     }
 
 

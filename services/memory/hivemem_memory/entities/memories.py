@@ -9,6 +9,7 @@ import orjson
 
 from hivemem_contracts.identifiers import derived_id, format_microseconds
 from hivemem_contracts.limits import SUBJECT_BYTES
+from hivemem_contracts.memory.models import Source
 from hivemem_contracts.subjects import Address, change_subject
 from hivemem_runtime.ledger.entity import Announcement, Entity, Index, Scalar, Stamp
 from hivemem_runtime.ledger.places import namespace_and_key, place_of, scope_of
@@ -126,6 +127,14 @@ def digest_of(record: MemoryRecord) -> str:
     return sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+_NO_SOURCE: Final[Mapping[str, Any]] = dict.fromkeys(Source.model_fields)
+
+
+def source_fields(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the wire format of a stored source, which lacks fields without a value."""
+    return None if source is None else {**_NO_SOURCE, **source}
+
+
 def version_fields(record: MemoryRecord, stamp: Stamp) -> dict[str, Any]:
     """Return the wire format of a version, for the feed and for answers."""
     namespace, key = namespace_and_key(stamp.id)
@@ -142,7 +151,7 @@ def version_fields(record: MemoryRecord, stamp: Stamp) -> dict[str, Any]:
         "valid_from": _moment(record.valid_from),
         "valid_to": _moment(record.valid_to),
         "expires_at": _moment(record.expires_at),
-        "source": record.source,
+        "source": source_fields(record.source),
         "index": record.index,
         "copied_from": record.copied_from,
         "digest": record.digest,
@@ -185,6 +194,12 @@ def announce_erased(stamp: Stamp) -> tuple[Announcement, ...]:
 
 def memory_address(namespace: str, key: str | None) -> Address:
     return Address(tuple(namespace.split(":")), key)
+
+
+def feed_subject(tenant: str, namespace: str, key: str | None) -> str:
+    """Return the subject of a memory's changes, or without a key the filter for everything below a namespace."""
+    subject = change_subject(tenant, "memory", memory_address(namespace, key))
+    return subject if key is not None else f"{subject}.>"
 
 
 _ESCAPED_CHARACTER_BYTES: Final = 12

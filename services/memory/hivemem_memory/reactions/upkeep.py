@@ -53,7 +53,7 @@ class Upkeep(Timer):
         page = await self._ledger.find(ERASURE, tenant, "running", equals={}, limit=AT_ONCE)
         for head in page.items:
             self._eraser.resume(tenant, head.id, head)
-            await self._eraser.settle(tenant, head.id, head)
+        await self._eraser.settle(tenant, page.items)
 
     async def forget(self, tenant: str) -> None:
         """Remove answers whose request can no longer be retried."""

@@ -6,7 +6,7 @@ import typer
 
 from hivemem.cli.confirmation import counted
 from hivemem.cli.progress import counter
-from hivemem.cli.rendering import print_json, print_model
+from hivemem.cli.rendering import print_json, print_reply
 from hivemem.cli.settings import FAILED, Json, Settings, interrupted, run
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def audit_verify_command(
     if settings.json:
         print_json(verified)
     else:
-        print_model(verified)
+        print_reply(verified)
     if not verified.ok:
         raise typer.Exit(FAILED)

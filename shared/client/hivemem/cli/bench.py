@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from hivemem.cli.rendering import pairs, print_json
+from hivemem.cli.rendering import print_fields, print_json, print_notes
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.hive import Hive
 from hivemem_contracts.errors import Unavailable
@@ -45,10 +43,9 @@ def bench(
     if settings.json:
         print_json(result)
         return
-    console = Console()
     what = "durable commands" if durable else "requests"
-    console.print(Text(f"{sessions} sessions, {result['seconds']} s, sessions.append as {what}"))
-    console.print(pairs(result))
+    print_notes([f"{sessions} sessions, {result['seconds']} s, sessions.append as {what}"])
+    print_fields(result)
 
 
 async def measure(hive: Hive, sessions: int, seconds: float, durable: bool) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import orjson
 from nats.aio.msg import Msg
 
 from hivemem.cli.settings import CONNECT_SECONDS, Settings, client, detail_of
-from hivemem.connection import Connection, JetStreamError, NoAnswer, jetstream
+from hivemem.connection import Connection, NoAnswer
 from hivemem.hive import Hive
+from hivemem.jetstream import JetStreamError, jetstream
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import Forbidden, HiveError, Unavailable
 from hivemem_contracts.limits import MESSAGE_BYTES

@@ -7,7 +7,7 @@ import typer
 
 from hivemem.cli.confirmation import Yes, confirm, counted
 from hivemem.cli.progress import counter
-from hivemem.cli.rendering import print_json, print_model
+from hivemem.cli.rendering import print_json, print_reply
 from hivemem.cli.settings import Json, Settings, interrupted, run
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ def gc_command(
     if settings.json:
         print_json(collected)
     else:
-        print_model(collected)
+        print_reply(collected)
     sys.stdout.flush()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from hivemem.cli.settings import FAILED, WRONG, Settings, run
+from hivemem.cli.visible import visible
 from hivemem_contracts.limits import LIST_MAXIMUM
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def confirm(settings: Settings, describe: "Callable[[Hive], Awaitable[str]]", wa
         sys.stderr.write("This deletes for good, and standard input is no terminal to ask on: confirm it with --yes.\n")
         raise typer.Exit(WRONG)
     loss = run(settings, describe, waiting)
-    sys.stderr.write(f"{loss} This cannot be undone. Continue? [y/N] ")
+    sys.stderr.write(f"{visible(loss)} This cannot be undone. Continue? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         sys.stderr.write("nothing was deleted\n")

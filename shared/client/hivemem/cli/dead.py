@@ -5,14 +5,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
+import orjson
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from hivemem.cli import terminal
 from hivemem.cli.confirmation import Yes, confirm, counted
+from hivemem.cli.details import hanging
 from hivemem.cli.progress import counter
-from hivemem.cli.rendering import cell, pairs, print_json, print_rows
+from hivemem.cli.rendering import print_fields, print_json, print_notes, print_rows
 from hivemem.cli.settings import FAILED, Json, Settings, interrupted, run
+from hivemem.cli.visible import visible
 from hivemem.dead import DeadLetter
 from hivemem.hive import Hive
 from hivemem.publishing import Receipt
@@ -49,6 +52,18 @@ def described(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
+def body_of(letter: DeadLetter) -> Any:
+    """Return the body as JSON, or as text if it is not JSON."""
+    try:
+        return orjson.loads(letter.data)
+    except orjson.JSONDecodeError:
+        return letter.data.decode("utf-8", "replace")
+
+
+def error_of(letter: DeadLetter) -> str:
+    return f"{letter.error.name}: {letter.error.detail}"
+
+
 @app.command("list")
 def list_letters(
     ctx: typer.Context,
@@ -65,17 +80,18 @@ def list_letters(
     rows = [
         {
             "sequence": letter.sequence,
-            "at": letter.at,
-            "agent": letter.agent,
             "operation": letter.operation,
             "route": letter.route,
-            "error": f"{letter.error.name}: {letter.error.detail}",
+            "error": error_of(letter),
+            "at": letter.at,
+            "agent": letter.agent,
         }
         for letter in page.items
     ]
-    print_rows(rows)
+    errors = [hanging(Text("  "), [visible(error_of(letter))], terminal.width()) for letter in page.items]
+    print_rows(rows, hidden=["error"], below=errors)
     if page.cursor:
-        Console().print(Text(f"more: {settings.next_page(page.cursor)}"), soft_wrap=True)
+        print_notes([f"more: {settings.next_page(page.cursor)}"])
 
 
 @app.command()
@@ -83,13 +99,12 @@ def show(ctx: typer.Context, sequence: Sequence, json: Json = False) -> None:
     """Show a dead letter, with its error and its body."""
     settings = Settings.of(ctx, json)
     letter = run(settings, lambda hive: hive.dead.get(sequence))
-    body = letter.data.decode("utf-8", "replace")
     if settings.json:
-        print_json({**described(letter), "body": body})
+        print_json({**described(letter), "body": letter.data.decode("utf-8", "replace")})
         return
-    console = Console()
-    console.print(pairs({**described(letter), "omitted_bytes": letter.omitted_bytes or None}))
-    console.print(cell(body), soft_wrap=True)
+    print_fields(
+        {**described(letter), "at": letter.at, "omitted_bytes": letter.omitted_bytes or None, "body": body_of(letter)}
+    )
 
 
 @app.command()
@@ -110,7 +125,8 @@ def replay(ctx: typer.Context, sequence: Sequences = None, every: All = False, j
     if settings.json:
         print_json(receipts[0] if sequence and len(sequence) == 1 else {"items": receipts, "problems": problems})
     for number, receipt in replayed.items() if not settings.json else ():
-        sys.stdout.write(f"dead letter {number} is command {receipt.sequence} now, with id {receipt.message_id}\n")
+        told = f"dead letter {number} is command {receipt.sequence} now, with id {receipt.message_id}"
+        sys.stdout.write(f"{visible(told)}\n")
     if problems:
         raise typer.Exit(FAILED)
 
@@ -171,7 +187,7 @@ def run_each(
                         raise
                     problems.append(error.body()["error"])
                     if not settings.json:
-                        sys.stderr.write(f"{error.name}: {error.detail}\n")
+                        sys.stderr.write(f"{error.name}: {visible(error.detail)}\n")
                 else:
                     done += 1
 

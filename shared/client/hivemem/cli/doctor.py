@@ -5,14 +5,15 @@ from dataclasses import asdict
 from typing import Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from hivemem.cli import terminal
 from hivemem.cli.checks import Check, examine
+from hivemem.cli.details import hanging
 from hivemem.cli.progress import shown_when_slow
-from hivemem.cli.rendering import print_json
+from hivemem.cli.rendering import print_json, print_rows
 from hivemem.cli.settings import FAILED, Json, Settings
+from hivemem.cli.visible import visible
 
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
@@ -42,14 +43,13 @@ async def examined(settings: Settings) -> list[Check]:
 
 
 def show(checks: list[Check]) -> None:
-    shown = Table(box=None, show_header=False, pad_edge=False)
-    shown.add_column(no_wrap=True)
-    shown.add_column(no_wrap=True, style="bold")
-    shown.add_column(overflow="fold")
+    if not terminal.is_there():
+        print_rows([asdict(check) for check in checks])
+        return
+    pad = max(len(check.name) for check in checks)
     for check in checks:
         mark, colour = MARKS[check.outcome]
-        detail = Text(check.detail)
+        label = Text(f"{mark}  ", style=colour).append(f"{check.name:<{pad}}  ", style="bold")
+        terminal.show(hanging(label, [visible(check.detail)], terminal.width()))
         if check.advice:
-            detail.append(f"\n→ {check.advice}", style=colour)
-        shown.add_row(Text(mark, style=colour), check.name, detail)
-    Console().print(shown)
+            terminal.show(hanging(Text(" " * label.cell_len), [f"→ {visible(check.advice)}"], terminal.width(), colour))

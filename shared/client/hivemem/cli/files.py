@@ -128,9 +128,11 @@ def show(settings: Settings, artifact: "Artifact", told: Any) -> None:
         from hivemem.cli.rendering import print_json
 
         print_json(artifact, told)
-    else:
+    elif told.isatty():
         size = "1 byte" if artifact.size == 1 else f"{artifact.size:,} bytes"
         told.write(f"{artifact.url}  {size}  {artifact.content_type}\n")
+    else:
+        told.write(f"{artifact.url}\t{artifact.size}\t{artifact.content_type}\n")
 
 
 async def standard_input() -> AsyncIterator[bytes]:

@@ -1,14 +1,18 @@
 """`hivemem recall`: search by meaning and by words."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
+from rich.text import Text
 
+from hivemem.cli import terminal
+from hivemem.cli.cells import folded, short_text
 from hivemem.cli.fields import JSON_HELP, read_json
 from hivemem.cli.positional_fields import BY_POSITION, OperationCommand
-from hivemem.cli.rendering import print_json, print_rows, text_of
+from hivemem.cli.rendering import print_json, print_notes, print_rows
 from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.visible import visible
 from hivemem_contracts.limits import RECALL_CONTEXT, RECALL_MAXIMUM, RECALL_WAIT_MAXIMUM_MS
 from hivemem_contracts.memory.models import MemoryType
 from hivemem_contracts.vectors.models import ItemKind
@@ -16,12 +20,14 @@ from hivemem_contracts.vectors.operations import RECALL
 
 if TYPE_CHECKING:
     from hivemem.hive import Hive
-    from hivemem_contracts.vectors.models import Recalled
+    from hivemem_contracts.vectors.models import Recalled, Turn
     from hivemem_contracts.vectors.replies import RecallAnswer
 
 KINDS: Final[tuple[str, ...]] = get_args(ItemKind)
 SHOWN_CHARACTERS: Final = 240
 """The characters shown of an item's text, enough to recognise it."""
+INDENT: Final = "  "
+DIM: Final = "bright_black"
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
@@ -112,33 +118,43 @@ def recall(
 
 def show(answer: "RecallAnswer", json: bool, *, explain: bool) -> None:
     if answer.degraded is not None:
-        sys.stderr.write(f"degraded ({', '.join(answer.degraded.reasons)}): {answer.degraded.detail}\n")
+        sys.stderr.write(f"degraded ({', '.join(answer.degraded.reasons)}): {visible(answer.degraded.detail)}\n")
     if json:
         print_json(answer)
         return
-    print_rows([row for item in answer.items for row in rows(item, explain=explain)])
+    if terminal.is_there():
+        rows = [{"score": f"{item.score:.3f}", "namespace": item.namespace, "key": item.key} for item in answer.items]
+        print_rows(rows, below=[below(item, terminal.width(), explain=explain) for item in answer.items])
+    else:
+        print_rows(answer.items)
     if answer.cut is not None:
         why = "--max-tokens" if answer.cut == "tokens" else "the answer reached its size limit"
-        sys.stdout.write(f"there is more: {why}\n")
+        print_notes([f"there is more: {why}"])
 
 
-def rows(item: "Recalled", *, explain: bool) -> list[dict[str, Any]]:
-    """Return the lines of an item: the score, its parts if requested, and the item, between its neighbours."""
-    parts = item.scores.model_dump(exclude_none=True) if explain else {}
-    scores = {name: f"{value:.3f}" for name, value in ({"score": item.score} | parts).items()}
-    if item.matched is not None:
-        scores["matched"] = " ".join(f"{word}:{part:.2f}" for word, part in item.matched.items()) or "-"
-    found = _row(item, item.key, item.text or text_of(item.value), scores)
-    if item.context is None:
-        return [found]
-    before, after = (
-        [_row(item, turn.key, turn.text, dict.fromkeys(scores, "")) for turn in turns]
-        for turns in (item.context.before, item.context.after)
-    )
-    return [*before, found, *after]
+def below(item: "Recalled", width: int, *, explain: bool) -> list[Text]:
+    """Return the lines under an item: its text, between its neighbours, and the parts of its score if requested."""
+    found = _short(short_text(item.value, json=True) if item.text is None else item.text)
+    before, after = ([], []) if item.context is None else (item.context.before, item.context.after)
+    lines = [
+        *((_turn(turn), DIM) for turn in before),
+        (found if item.context is None else f"{visible(item.key)}  {found}", "none"),
+        *((_turn(turn), DIM) for turn in after),
+    ]
+    if explain:
+        parts = item.scores.model_dump(exclude_none=True)
+        words = "  ".join(f"{visible(word)}:{part:.2f}" for word, part in (item.matched or {}).items())
+        lines.append(("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), DIM))
+        lines.append((f"matched {words or '-'}", DIM))
+    return [
+        Text(INDENT).append(part, style=style) for line, style in lines for part in folded(line, width - len(INDENT))
+    ]
 
 
-def _row(item: "Recalled", key: str, text: str, scores: dict[str, str]) -> dict[str, Any]:
-    line = " ".join(text.split())
-    shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
-    return {**scores, "place": f"{item.namespace} {key}", "text": shown}
+def _turn(turn: "Turn") -> str:
+    return f"{visible(turn.key)}  {_short(turn.text)}"
+
+
+def _short(text: str) -> str:
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from hivemem.cli.audit import audit_verify_command
@@ -16,7 +15,7 @@ from hivemem.cli.fields import options_of, values_of
 from hivemem.cli.files import COMMANDS as FILE_COMMANDS
 from hivemem.cli.positional_fields import OperationCommand
 from hivemem.cli.recall import recall
-from hivemem.cli.rendering import pairs, print_json, print_model
+from hivemem.cli.rendering import print_fields, print_json, print_reply
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command
 from hivemem.cli.transfer import export_command, import_command
@@ -120,8 +119,9 @@ def request(settings: Settings, operation: AnyOperation, body: dict[str, Any], g
     if settings.json:
         print_json(reply)
     else:
-        cursor = getattr(reply, "cursor", None)
-        print_model(reply, settings.next_page(cursor) if cursor else "")
+        cursor = getattr(reply, "cursor", None) if "cursor" in operation.request.model_fields else None
+        asked = [name for name, value in body.items() if value]
+        print_reply(reply, settings.next_page(cursor) if cursor else "", asked)
 
 
 def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
@@ -135,4 +135,4 @@ def publish(settings: Settings, operation: AnyOperation, body: dict[str, Any], g
     if settings.json:
         print_json(asdict(receipt))
     else:
-        Console().print(pairs(asdict(receipt)))
+        print_fields(asdict(receipt))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
+from hivemem.cli.visible import visible
 from hivemem_contracts.errors import HiveError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def fail(settings: Settings, error: HiveError) -> NoReturn:
         print_json(error.body())
     else:
         code = f" ({error.code})" if error.code else ""
-        sys.stderr.write(f"{error.name}{code}: {detail_of(settings, error)}\n")
+        sys.stderr.write(f"{error.name}{code}: {visible(detail_of(settings, error))}\n")
         hint = _HINTS.get(error.name)
         if error.name == "InvalidRequest":
             hint = f"`{settings.command} --help` describes the options"

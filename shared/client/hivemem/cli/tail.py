@@ -3,20 +3,24 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 from pydantic_core import from_json, to_json
-from rich.console import Console
+from rich.cells import cell_len
 from rich.text import Text
 
-from hivemem.cli.rendering import text_of
+from hivemem.cli import terminal
+from hivemem.cli.cells import clock, cut, short_text
+from hivemem.cli.rendering import print_rows
 from hivemem.cli.settings import Json, Settings, run
+from hivemem.cli.visible import visible
 from hivemem.cursor import Cursor
 from hivemem.feed import Feed
 from hivemem.hive import Hive
 from hivemem.received import Received
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.identifiers import format_time
 
 COLOURS: Final = {
     "session": "cyan",
@@ -26,7 +30,14 @@ COLOURS: Final = {
     "artifact": "yellow",
     "index": "bright_black",
 }
-VALUE_CHARACTERS: Final = 200
+WHOLE: Final = ("at", "entity", "operation", "namespace", "key", "version", "actor", "value", "value_omitted", "cause")
+"""The fields of a line in a pipe."""
+OWN: Final = {"value", "content"}
+"""Fields of a value with the users' own JSON."""
+SAID: Final = {"session_id", "sequence", "author", "at"}
+"""Fields of a value that mostly repeat the address, the actor or the time of a change."""
+VALUE_ROOM: Final = 30
+VALUE_INDENT: Final = "    "
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -107,13 +118,36 @@ def show(change: Received, json: bool) -> None:
         sys.stdout.write(to_json({**sent, **place}, inf_nan_mode="constants").decode() + "\n")
         sys.stdout.flush()
         return
-    entity = change.kind.partition(".")[0]
-    line = Text(no_wrap=True)
-    line.append(f"{change.at.astimezone():%H:%M:%S.%f}"[:-3], style="bright_black")
-    line.append(f" {change.kind}", style=COLOURS.get(entity, "white"))
-    line.append(f" {change.namespace}{'/' + change.key if change.key else ''}@{change.version}", style="bold")
-    line.append(f" {change.actor}", style="bright_black")
-    value = "(over 64 KiB)" if change.value_omitted else text_of(sent.get("value"))
-    line.append(f" {value if len(value) <= VALUE_CHARACTERS else value[:VALUE_CHARACTERS] + '…'}")
-    Console(soft_wrap=True).print(line)
-    sys.stdout.flush()
+    if terminal.is_there():
+        terminal.show(lines_of(change, sent.get("value"), terminal.width()))
+    else:
+        print_rows([{name: sent.get(name) for name in WHOLE}])
+
+
+def lines_of(change: Received, value: Any, width: int) -> list[Text]:
+    """Return the line of a change, and its value below it where the window leaves no room beside it."""
+    line = Text(clock(change.at), style="bright_black")
+    for text, style in (
+        (change.kind, COLOURS.get(change.kind.partition(".")[0], "white")),
+        (f"{change.namespace}{'/' + change.key if change.key else ''}@{change.version}", "bold"),
+        (change.actor, "bright_black"),
+    ):
+        line.append(" ").append(visible(text), style=style)
+    shown = "(over 64 KiB)" if change.value_omitted else short_text(untold(change, value), json=True)
+    room = width - line.cell_len - 1
+    if room >= min(cell_len(shown), VALUE_ROOM):
+        return [line.append(f" {cut(shown, room)}".rstrip())]
+    return [line, Text(VALUE_INDENT + cut(shown, width - len(VALUE_INDENT)))]
+
+
+def untold(change: Received, value: Any) -> Any:
+    """Return a value without what its line says already, and without empty fields other than the users' own."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    said = (change.namespace, change.key, change.version, change.actor, format_time(change.at))
+    return {
+        name: part
+        for name, part in fields.items()
+        if name in OWN or not (name == "event_id" or part in (None, {}, []) or (name in SAID and part in said))
+    }

@@ -62,8 +62,11 @@ def export_command(
 
         print_json({**asdict(exported), "as_of": format_time(exported.as_of)}, told)
     else:
+        from hivemem.cli.cells import clock
+
         memories = counted(exported.memories, "memory", "memories")
-        told.write(f"exported {memories} as of {format_time(exported.as_of)}, {exported.bytes:,} bytes\n")
+        shown_time = clock(exported.as_of, exact=True) if told.isatty() else format_time(exported.as_of)
+        told.write(f"exported {memories} as of {shown_time}, {exported.bytes:,} bytes\n")
 
 
 def import_command(

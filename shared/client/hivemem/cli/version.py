@@ -4,9 +4,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import typer
-from rich.console import Console
 
-from hivemem.cli.rendering import pairs, print_json
+from hivemem.cli.rendering import print_fields, print_json
 from hivemem.cli.settings import Json, Settings
 
 PACKAGES = ("hivemem", "hivemem-contracts", "hivemem-embedded", "nats-py")
@@ -27,4 +26,4 @@ def show(ctx: typer.Context, json: Json = False) -> None:
     if Settings.of(ctx, json).json:
         print_json(found)
     else:
-        Console().print(pairs(found))
+        print_fields(found)

@@ -15,6 +15,7 @@ API: Final = "$JS.API"
 NANOSECONDS: Final = 1_000_000_000
 STREAM_NOT_FOUND: Final = 10059
 CONSUMER_NOT_FOUND: Final = 10014
+NO_MESSAGE: Final = 10037
 
 
 class JetStreamRefused(Exception):

@@ -10,7 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import MESSAGE_BYTES
-from hivemem_contracts.streams import BEGUN, CHANGES, CLAIMS, DEAD, FEED_EPOCH, FEED_KEY, INGEST, LIVE_PREFIX, MEMBERS
+from hivemem_contracts.streams import (
+    BEGUN,
+    CHANGES,
+    CLAIMS,
+    DEAD,
+    FEED_EPOCH,
+    FEED_KEY,
+    INGEST,
+    LIVE_PREFIX,
+    MEMBERS,
+    PURGED,
+    PURGED_SUBJECT,
+)
 from hivemem_runtime.bus.feed.claims import KINDS
 from hivemem_runtime.bus.feed.fleet_key import SUBJECT as KEY_SUBJECT
 from hivemem_runtime.bus.feed.fleet_key import fingerprint, fleet_key
@@ -27,6 +39,8 @@ COMMAND_BYTES: Final = MESSAGE_BYTES + 65_536
 """The largest body that a worker takes, and as many headers as a stream takes."""
 BUCKET_BYTES: Final = 4 * MEBIBYTE
 ENTRY_BYTES: Final = 4096
+PURGED_BYTES: Final = 16 * MEBIBYTE
+PURGED_RECORD_BYTES: Final = 256 * 1024
 MEMBERS_SECONDS: Final = 60
 """A living member says so every second, with a shorter life of its own."""
 CLAIMS_BYTES: Final = 64 * 1024
@@ -71,7 +85,7 @@ async def declare(
 
     `feed` is the metadata of CHANGES if it has to be created. `known_key` restores the fleet's key in a bucket that
     lost it."""
-    buckets = (_members(settings), _begun(settings), _claims(settings), _feed_key(settings))
+    buckets = (_members(settings), _begun(settings), _claims(settings), _feed_key(settings), _purged(settings))
     for wanted in (_ingest(settings), _dead(settings), *buckets):
         await _declare(client, wanted)
     if feed is None:
@@ -161,6 +175,24 @@ def _bucket(name: str, settings: StreamSettings) -> Config:
         "allow_direct": True,
         "allow_rollup_hdrs": True,
         "deny_delete": True,
+    }
+
+
+def _purged(settings: StreamSettings) -> Config:
+    return {
+        "name": f"KV_{PURGED}",
+        "subjects": [PURGED_SUBJECT],
+        "retention": "limits",
+        "storage": "file",
+        # A record that is gone too early would make a purge look like a loss.
+        "discard": "new",
+        "max_age": (settings.changes_max_age_seconds + DAY_SECONDS) * NANOSECONDS,
+        "max_bytes": PURGED_BYTES,
+        "max_msg_size": PURGED_RECORD_BYTES,
+        "num_replicas": settings.replicas,
+        "duplicate_window": NANOSECONDS,
+        "deny_delete": True,
+        "deny_purge": True,
     }
 
 

@@ -9,7 +9,7 @@ from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
-from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, WORD_CHARACTERS, scope_words
+from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, VALUE_FIELDS, WORD_CHARACTERS, scope_words
 from hivemem_vectors.pipeline.entities import FOLLOWED, Followed, event_place
 
 ERASED: Final = "erased"
@@ -96,6 +96,8 @@ def _fields_of_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
         if (moment := memory[name]) is not None:
             fields[name] = microseconds(moment)
     fields["metadata"] = short_fields(memory["metadata"])
+    if value := value_fields(memory["value"]):
+        fields["value"] = value
     return fields
 
 
@@ -108,6 +110,28 @@ def short_fields(metadata: Mapping[str, Any]) -> dict[str, str | int]:
             kept[name] = value
             if len(kept) == METADATA_FIELDS:
                 break
+    return kept
+
+
+def value_fields(value: object) -> dict[str, str | float | None]:
+    """Return the fields of a value that a recall can filter by, under the names that `memory.list` has for them: short
+    ones, up to a limit, those of the value itself before those of the objects in it."""
+    kept: dict[str, str | float | None] = {}
+    named: set[str] = set()
+    objects: list[tuple[str, object]] = [("", value)]
+    for prefix, inner in objects:
+        if not isinstance(inner, Mapping):
+            continue
+        for name, item in cast("Mapping[str, object]", inner).items():
+            path = prefix + name
+            if path in named or len(path) > WORD_CHARACTERS or (prefix and "." in name):
+                continue
+            named.add(path)
+            objects.append((f"{path}.", item))
+            if item is None or (isinstance(item, str | int | float) and len(str(item)) <= WORD_CHARACTERS):
+                kept[path] = item
+                if len(kept) == VALUE_FIELDS:
+                    return kept
     return kept
 
 

@@ -19,13 +19,17 @@ from hivemem_vectors.stores.ports import FieldKind, Point, Value, Vector
 METADATA_FIELDS: Final = 64
 """The most fields of the metadata that a recall can filter by."""
 
+VALUE_FIELDS: Final = 64
+"""The most fields of the value that a recall can filter by."""
+
 WORD_CHARACTERS: Final = 256
-"""The longest text in the metadata that a recall can filter by."""
+"""The longest text in the metadata or the value that a recall can filter by."""
 
 FIELDS: Final[Mapping[str, FieldKind]] = {
     "below": "keyword",
     "place": "keyword",
     "metadata": "keyword",
+    "value": "keyword",
     "memory_type": "keyword",
     "kind": "keyword",
     "session": "keyword",
@@ -54,7 +58,9 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN: Final = "\x00"
-_MIRRORED_ONLY: Final = ("metadata", "committed_at")
+_EXACT: Final = 2**53
+"""From here on, floats are not exact integers."""
+_MIRRORED_ONLY: Final = ("metadata", "value", "committed_at")
 
 
 class PointName(NamedTuple):
@@ -98,6 +104,17 @@ def metadata_word(name: str, value: str | int) -> str:
     return f"{name}={orjson.dumps(value).decode()}"
 
 
+def value_words(fields: Mapping[str, str | float | None]) -> list[str]:
+    """Return one word for each of these fields of a value. Equal numbers have one word, `1` and `1.0` too."""
+    return [_value_word(name, value) for name, value in fields.items()]
+
+
+def _value_word(name: str, value: str | float | None) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        value = int(value)
+    return f"{name}={orjson.dumps(value).decode()}"
+
+
 def scope_words(user_id: str | None, app_name: str | None, project_id: str | None) -> list[str]:
     """Return a word for each scope that is given."""
     scopes = (("user", user_id), ("app", app_name), ("project", project_id))
@@ -117,11 +134,13 @@ def traits_of(text: str) -> list[str]:
 
 def values_of(place: str, version: int, fields: Mapping[str, Any], start: int, length: int) -> dict[str, Value]:
     """Return the values of a point from the `fields` of a mirror: `memory_type`, `created_by`, `updated_at`,
-    `importance`, `valid_from`, `valid_to`, `expires_at`, `metadata`, and `scope` and `committed_at` of an event. Times
-    are microseconds since 1970; missing values are left out."""
+    `importance`, `valid_from`, `valid_to`, `expires_at`, `metadata`, `value` of a memory, `scope` and `committed_at` of
+    an event. Times are microseconds since 1970; missing values are left out."""
     kept: dict[str, Value] = {
         name: value for name, value in fields.items() if name not in _MIRRORED_ONLY and value is not None
     }
+    if value := fields.get("value"):
+        kept["value"] = value_words(value)
     if is_event(place):
         session_id = session_of(place)
         kept |= {"kind": EVENT, "session": session_id, "turn": turn_of(session_id, version)}

@@ -13,7 +13,7 @@ from hivemem_contracts.vectors.models import ItemKind, RecallFilter
 from hivemem_contracts.vectors.requests import Recall
 from hivemem_runtime.ledger.places import below
 from hivemem_vectors.pipeline.decisions.keywords import AskedWord, asked_words, words
-from hivemem_vectors.pipeline.decisions.points import EVENT, metadata_word, metadata_words, scope_words
+from hivemem_vectors.pipeline.decisions.points import EVENT, metadata_word, metadata_words, scope_words, value_words
 from hivemem_vectors.pipeline.entities import is_event, session_of
 from hivemem_vectors.recall.decisions.periods import Period, periods_of
 from hivemem_vectors.stores.ports import Between, Condition, Equal, OneOf
@@ -52,6 +52,8 @@ class Question:
     """Whether it asks when something was."""
     periods: tuple[Period, ...] = ()
     """The periods that it names."""
+    where: tuple[str, ...] = ()
+    """Words of `value_words`."""
     worths: Mapping[int, float] | None = None
     """What each form of the words is worth, if the answer explains its scores."""
 
@@ -77,6 +79,7 @@ class Question:
             tuple(asked_words(body.query)),
             _FOR_TIME.match(body.query) is not None,
             periods_of(body.query, now),
+            tuple(value_words(filters.where or {})),
         )
 
     def names(self, author: str) -> bool:
@@ -92,6 +95,7 @@ class Question:
         equals = (("below", self.prefix), ("memory_type", self.memory_type), ("created_by", self.created_by))
         found: list[Condition | None] = [Equal(field, value) for field, value in equals if value is not None]
         found += [Equal("metadata", word) for word in self.metadata]
+        found += [Equal("value", word) for word in self.where]
         found += [Equal("scope", word) for word in self.scope]
         if self.sessions is not None:
             found.append(OneOf("session", sorted(self.sessions)))
@@ -118,6 +122,7 @@ class Question:
             and self._holds_in_time(fields)
             and (self.min_importance is None or _at_least(fields.get("importance"), self.min_importance))
             and (not self.metadata or set(self.metadata).issubset(metadata_words(fields.get("metadata", {}))))
+            and (not self.where or set(self.where).issubset(value_words(fields.get("value", {}))))
         )
 
     def _holds_of_kind(self, place: str, fields: Mapping[str, Any]) -> bool:

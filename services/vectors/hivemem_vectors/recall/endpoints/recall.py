@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -16,8 +16,8 @@ from hivemem_vectors.embedders.ports import Embedder
 from hivemem_vectors.pipeline.endpoints.peers import MemoryService, SessionService
 from hivemem_vectors.recall.decisions.budget import Budget
 from hivemem_vectors.recall.decisions.filters import Question
-from hivemem_vectors.recall.decisions.positions import Position, cursor_at, position_of
-from hivemem_vectors.recall.decisions.ranking import ranking, weights_of
+from hivemem_vectors.recall.decisions.ranking import Weights, ranking, weights_of
+from hivemem_vectors.recall.decisions.ranking_positions import RankingPosition, cursor_at, position_of
 from hivemem_vectors.recall.decisions.reranking import Candidates
 from hivemem_vectors.recall.endpoints.hydrate import Hydration
 from hivemem_vectors.recall.endpoints.mirror import MirrorSearch, WaitingItems
@@ -34,6 +34,28 @@ EMBED_SECONDS: Final = 2.0
 
 def bind(service: Service, recalling: "RecallEndpoint") -> None:
     service.handler(operations.RECALL, recalling.recall)
+
+
+class AskedRecall(NamedTuple):
+    """A recall, its question and the vector of that, and the items that wait for the index."""
+
+    call: Call
+    body: requests.Recall
+    question: Question
+    vector: "asyncio.Task[Vector | None]"
+    waiting: WaitingItems
+
+
+class RecallPage(NamedTuple):
+    """The items of one page: in the budget, or as candidates for the reranker. `following` is where the next page
+    begins. It `is_short` if a deeper search may fill it."""
+
+    taken: Budget | Candidates
+    budget: Budget
+    weights: Weights
+    following: RankingPosition | None
+    shortfalls: list[Shortfall]
+    is_short: bool
 
 
 class RecallEndpoint:
@@ -75,7 +97,7 @@ class RecallEndpoint:
         call: Call,
         body: requests.Recall,
         embedding: "asyncio.Task[Vector | Shortfall]",
-        begin: Position | None,
+        begin: RankingPosition | None,
     ) -> bytes:
         tenant = call.sender.tenant
         shortfalls: list[Shortfall] = []
@@ -89,47 +111,60 @@ class RecallEndpoint:
         reranker = self._reranker if body.rerank else None
         if reranker is not None:
             question = replace(question, limit=max(body.limit, TEXTS_PER_QUESTION))
+        asked = AskedRecall(call, body, question, vector, waiting)
         if begin is None:
-            first = Position.first(question.limit, question.now)
-            positions, answered = [first, first.again], frozenset[str]()
+            first = RankingPosition.first(question.limit, question.now)
+            page = await self._page(asked, first)
+            if page.is_short:
+                page = await self._page(asked, first.again)
         else:
-            positions, answered = [begin], await self._answered(question, vector, waiting, begin)
-        for at in positions:
-            found = await self._search.search(question, vector, waiting, at)
-            weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
-            budget = Budget(body.limit, body.max_tokens)
-            taken = budget if reranker is None else Candidates(question.limit)
-            ranked = [
-                item
-                for item in ranking(found.pieces, weights, at.asked_at)
-                if at.precedes(item) and item.piece.place not in answered
-            ]
-            explained = replace(question, worths=found.worths) if body.explain else question
-            filled = await self._hydration.fill(taken, call, ranked, explained, body.context)
-            if not taken.missing or not found.more:
-                break
-        shortfalls += [*found.shortfalls, *filled.shortfalls]
-        following = at.after(ranked, filled.done, more=found.more)
-        if reranker is not None and isinstance(taken, Candidates):
-            shortfalls += await rerank(reranker, body.query, taken, weights, budget)
+            page = await self._page(asked, begin, await self._answered(asked, begin))
+        following = page.following
+        shortfalls += page.shortfalls
+        if reranker is not None and isinstance(page.taken, Candidates):
+            shortfalls += await rerank(reranker, body.query, page.taken, page.weights, page.budget)
             following = None
         return orjson.dumps(
             {
-                "items": budget.lines,
+                "items": page.budget.lines,
                 "cursor": None if following is None else cursor_at(body, following),
                 "degraded": _degraded(shortfalls),
-                "cut": budget.cut,
+                "cut": page.budget.cut,
             }
         )
 
-    async def _answered(
-        self, question: Question, vector: "asyncio.Task[Vector | None]", waiting: WaitingItems, at: Position
-    ) -> frozenset[str]:
+    async def _answered(self, asked: AskedRecall, at: RankingPosition) -> frozenset[str]:
         """Return the places of all items that the pages of the search before had."""
         if not at.before:
             return frozenset()
-        found = await self._search.search(question, vector, waiting, at._replace(points=at.before))
+        earlier = at._replace(points=at.before)
+        found = await self._search.search(asked.question, asked.vector, asked.waiting, earlier)
         return frozenset([piece.place for piece in found.pieces])
+
+    async def _page(
+        self, asked: AskedRecall, at: RankingPosition, answered: frozenset[str] = frozenset()
+    ) -> RecallPage:
+        """Search, and take the items behind a position, without those on earlier pages."""
+        call, body, question, vector, waiting = asked
+        found = await self._search.search(question, vector, waiting, at)
+        weights = weights_of(body.weights, embedded=await vector is not None, by_words=self._store.words.able)
+        budget = Budget(body.limit, body.max_tokens)
+        taken = Candidates(question.limit) if body.rerank else budget
+        ranked = [
+            item
+            for item in ranking(found.pieces, weights, at.asked_at)
+            if at.precedes(item) and item.piece.place not in answered
+        ]
+        explained = replace(question, worths=found.worths) if body.explain else question
+        filled = await self._hydration.fill(taken, call, ranked, explained, body.context)
+        return RecallPage(
+            taken,
+            budget,
+            weights,
+            at.after(ranked, filled.done, more=found.more),
+            [*found.shortfalls, *filled.shortfalls],
+            taken.missing > 0 and found.more,
+        )
 
     async def _embed(self, text: str) -> "Vector | Shortfall":
         try:

@@ -9,8 +9,8 @@ from hivemem_contracts.vectors.models import DegradedReason
 from hivemem_vectors.pipeline.decisions.keywords import sparse_query
 from hivemem_vectors.pipeline.endpoints.outdated_words import OutdatedWords
 from hivemem_vectors.recall.decisions.filters import Question
-from hivemem_vectors.recall.decisions.positions import Position
 from hivemem_vectors.recall.decisions.ranking import SCORED, Piece, pieces_of, worth_of_words
+from hivemem_vectors.recall.decisions.ranking_positions import RankingPosition
 from hivemem_vectors.recall.endpoints.mirror import MirrorSearch, WaitingItems
 from hivemem_vectors.recall.endpoints.word_worths import WordWorths
 from hivemem_vectors.stores.guarded import GuardedStore
@@ -56,7 +56,7 @@ class ItemSearch:
         return await self._mirrors.waiting(tenant, prefix)
 
     async def search(
-        self, question: Question, vector: Awaitable[Vector | None], waiting: WaitingItems, at: Position
+        self, question: Question, vector: Awaitable[Vector | None], waiting: WaitingItems, at: RankingPosition
     ) -> Findings:
         """Search by the vector, and by the words while it is under way. A deeper search than the first one leaves out
         expired items, because some of its kind may have crowded out others."""

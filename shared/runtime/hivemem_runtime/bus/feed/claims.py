@@ -7,11 +7,10 @@ from nats.aio.client import Client
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CLAIMS
 from hivemem_runtime.bus import jetstream
-from hivemem_runtime.bus.jetstream import JetStreamRefused, StoredMessage, ask, message_of
+from hivemem_runtime.bus.jetstream import NO_MESSAGE, JetStreamRefused, StoredMessage, ask, message_of
 
 Claim = Literal["scrubbing", "scrubbed", "epoch_after", "made_anew"]
 KINDS: Final[tuple[Claim, ...]] = get_args(Claim)
-_NO_MESSAGE: Final = 10037
 _TIMEOUT_SECONDS: Final = 5.0
 
 
@@ -38,7 +37,7 @@ async def _last(client: Client, what: Claim) -> StoredMessage | None:
     try:
         return message_of(await ask(client, f"STREAM.MSG.GET.KV_{CLAIMS}", {"last_by_subj": _subject(what)}))
     except JetStreamRefused as error:
-        if error.code != _NO_MESSAGE:
+        if error.code != NO_MESSAGE:
             raise
         return None
 

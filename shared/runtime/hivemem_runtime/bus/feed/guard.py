@@ -135,7 +135,7 @@ class FeedGuard:
         # News of the stream that came during the check may be newer than its result.
         self._checked, self._checked_at = connection if doubts == self._doubts else None, elapsed_seconds()
         if self._scrub is None and await keeper.claims_scrub():
-            self._scrub = asyncio.create_task(scrub(client, state.created), name="hivemem-scrub")
+            self._scrub = asyncio.create_task(scrub(client, state.created, keeper.purged), name="hivemem-scrub")
             self._scrub_of = state.created
         return loss is not None
 

@@ -14,11 +14,10 @@ from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.streams import CHANGES, FEED_EPOCH
 from hivemem_runtime.bus.feed.fleet_key import fleet_key
 from hivemem_runtime.bus.feed.subject_places import version_of
-from hivemem_runtime.bus.jetstream import CONSUMER_NOT_FOUND, JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.jetstream import CONSUMER_NOT_FOUND, NO_MESSAGE, JetStreamRefused, ask, message_of
 
 log = structlog.get_logger("hivemem.bus")
 
-NO_MESSAGE: Final = 10037
 RETRY_AFTER_MS: Final = 1_000
 
 

@@ -24,8 +24,9 @@ from hivemem_contracts.streams import CHANGES, FEED_EPOCH, FEED_ID
 from hivemem_runtime.bus import streams
 from hivemem_runtime.bus.feed.claims import claim, claimed
 from hivemem_runtime.bus.feed.fleet_key import fingerprint, fleet_key
+from hivemem_runtime.bus.feed.purged import PurgedSequences
 from hivemem_runtime.bus.feed.subject_places import FEED_TIME
-from hivemem_runtime.bus.jetstream import NANOSECONDS, STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
+from hivemem_runtime.bus.jetstream import NANOSECONDS, NO_MESSAGE, STREAM_NOT_FOUND, JetStreamRefused, ask, message_of
 from hivemem_runtime.bus.streams import BEGINS, KEY, StreamSettings
 from hivemem_runtime.bus.subscriptions import subscribe
 from hivemem_runtime.bus.wire import server_id
@@ -40,7 +41,6 @@ FULL_BYTES: Final = 1024 * 1024
 SCRUB_SECONDS: Final = 120.0
 ANEW_POLLS: Final = 40
 ANEW_POLL_SECONDS: Final = 0.05
-_NO_MESSAGE: Final = 10037
 _ADVISORIES: Final = f"$JS.EVENT.ADVISORY.STREAM.*.{CHANGES}"
 
 
@@ -102,6 +102,7 @@ class FeedKeeper:
         """The start of the server after which the streams were declared."""
         self._awaited_since = 0.0
         self.key = b""
+        self.purged = PurgedSequences(client)
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Call `changed` whenever the stream is made, deleted or changed, until `close`."""
@@ -164,8 +165,10 @@ class FeedKeeper:
 
     async def loss(self, state: StreamState, marks: Sequence[FeedMark]) -> Loss | None:
         """Return what is wrong with the stream, as seen from what a ledger knows to have been told."""
-        if state.missing:
-            return Loss(f"{state.missing} messages are missing in its middle", anew=True)
+        await self.purged.update(state.created)
+        missing = state.missing - self.purged.count(state.first, state.last)
+        if missing > 0:
+            return Loss(f"{missing} messages are missing in its middle", anew=True)
         if state.key != fingerprint(self.key):
             return Loss("it is signed with another key", anew=not state.empty, renew=True)
         for mark in marks:
@@ -183,7 +186,7 @@ class FeedKeeper:
         """Return what the stream of a mark has lost since, at its beginning or at its end."""
         if mark.unfinished:
             return Loss("it was not made due as a whole")
-        if mark.stream == state.created and 0 < mark.oldest < state.first and not state.forgets:
+        if self._lost_its_beginning(state, mark):
             return Loss(f"it begins at {state.first}, and began at {mark.oldest}", anew=True)
         if (mark.stream, mark.epoch) != (state.created, state.epoch):
             return None
@@ -193,9 +196,14 @@ class FeedKeeper:
             return Loss(f"it holds another message at {mark.sequence}", renew=True)
         return None
 
+    def _lost_its_beginning(self, state: StreamState, mark: FeedMark) -> bool:
+        if mark.stream != state.created or not 0 < mark.oldest < state.first or state.forgets:
+            return False
+        return self.purged.count(mark.oldest, state.first - 1) < state.first - mark.oldest
+
     async def _is_another(self, state: StreamState, mark: FeedMark) -> bool:
-        """Return whether another message is stored at the mark. A message that retention removed proves nothing."""
-        if mark.sequence < state.first:
+        """Return whether another message is stored at the mark. A message that was removed proves nothing."""
+        if mark.sequence < state.first or self.purged.count(mark.sequence, mark.sequence):
             return False
         return (await self._headers_at(mark.sequence)).get(FEED_ID) != mark.message
 
@@ -259,7 +267,7 @@ class FeedKeeper:
         try:
             answer = await ask(self._client, f"STREAM.MSG.GET.{CHANGES}", {"seq": sequence})
         except JetStreamRefused as error:
-            if error.code == _NO_MESSAGE:
+            if error.code == NO_MESSAGE:
                 return {}
             raise
         return message_of(answer).headers

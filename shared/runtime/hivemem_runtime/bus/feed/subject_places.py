@@ -14,7 +14,7 @@ from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES, FEED_ID, SIGNATURE
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.bus.feed.fleet_key import signature
-from hivemem_runtime.bus.jetstream import API, JetStreamRefused, StoredMessage, ask, message_of
+from hivemem_runtime.bus.jetstream import API, NO_MESSAGE, JetStreamRefused, StoredMessage, ask, message_of
 
 log = structlog.get_logger("hivemem.bus")
 
@@ -23,7 +23,6 @@ KNOWN_SUBJECTS: Final = 50_000
 FOREIGN_MESSAGES: Final = 1_000
 """How many messages that no worker wrote are passed over on one subject."""
 _ASKED_AT_ONCE: Final = 128
-_NO_MESSAGE: Final = 10037
 _DIRECT_SECONDS: Final = 5.0
 
 
@@ -89,7 +88,7 @@ class FeedPlaces:
         try:
             answer = await ask(self._client, f"STREAM.MSG.GET.{CHANGES}", {"last_by_subj": subject})
         except JetStreamRefused as error:
-            if error.code == _NO_MESSAGE:
+            if error.code == NO_MESSAGE:
                 return NOWHERE
             raise
         last = message = message_of(answer)

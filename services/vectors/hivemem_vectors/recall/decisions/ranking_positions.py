@@ -23,7 +23,7 @@ _OF_A_PAGE: Final = frozenset({"cursor", "limit", "max_tokens", "context", "expl
 """The fields that may differ from page to page."""
 
 
-class Position(NamedTuple):
+class RankingPosition(NamedTuple):
     """The beginning of a page: behind the item with this score and place, in the search of `points` points, without the
     items of the search of `before` points. The first search had `base` points. Ages are measured at `asked_at`."""
 
@@ -35,34 +35,34 @@ class Position(NamedTuple):
     place: str = ""
 
     @classmethod
-    def first(cls, limit: int, now: int) -> "Position":
+    def first(cls, limit: int, now: int) -> "RankingPosition":
         points = min(max(POINTS_PER_ITEM * limit, FEWEST_POINTS), POINTS_PER_CALL)
         return cls(now, points, points)
 
     @property
-    def again(self) -> "Position":
+    def again(self) -> "RankingPosition":
         """The beginning of a deeper search that replaces this one."""
         return self._replace(points=min(self.points * POINTS_PER_ITEM, POINTS_PER_CALL))
 
     def precedes(self, item: Ranked) -> bool:
         return (-item.score, item.piece.place) > (-self.score, self.place)
 
-    def after(self, ranked: Sequence[Ranked], done: int, *, more: bool) -> "Position | None":
+    def after(self, ranked: Sequence[Ranked], done: int, *, more: bool) -> "RankingPosition | None":
         """Return the position after the first items of this search, or None if nothing follows. With `more`, a deeper
         search may find more."""
         if done < len(ranked):
             last = ranked[done - 1] if done else None
             return self if last is None else self._replace(score=last.score, place=last.piece.place)
-        return Position(self.asked_at, self.base, self.again.points, self.points) if more else None
+        return RankingPosition(self.asked_at, self.base, self.again.points, self.points) if more else None
 
 
-def cursor_at(body: Recall, position: Position) -> str:
+def cursor_at(body: Recall, position: RankingPosition) -> str:
     return _bookmark(body).put(*position)
 
 
-def position_of(body: Recall, cursor: str) -> Position:
+def position_of(body: Recall, cursor: str) -> RankingPosition:
     """Return the position of a cursor. Raises `InvalidRequest` for the cursor of another question."""
-    position = Position(*_bookmark(body).find(cursor, int, int, int, int, float, str))
+    position = RankingPosition(*_bookmark(body).find(cursor, int, int, int, int, float, str))
     if not (1 <= position.base <= position.points <= POINTS_PER_CALL and 0 <= position.before < position.points):
         raise InvalidRequest("cursor: it is not one of ours", field="cursor")
     return position
