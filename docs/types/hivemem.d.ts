@@ -1330,12 +1330,12 @@ export interface SnapshotNamespace {
 /** Where a memory comes from, as its writer says: at least one field. */
 export interface Source {
   session_id?: Id | null;
-  /** An event of the session. */
+  /** An event of the session; needs `session_id`. */
   event_id?: Id | null;
   task_id?: Id | null;
   /** The agent that found it out. */
   agent_id?: Id | null;
-  /** A cycle of the agent. */
+  /** A cycle of the agent; needs `agent_id`. */
   cycle?: number | null;
   /** The path of a document. */
   document?: Id | null;

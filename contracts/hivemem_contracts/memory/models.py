@@ -53,10 +53,12 @@ class Source(RequestBody):
     """Where a memory comes from, as its writer says: at least one field."""
 
     session_id: Id | None = None
-    event_id: Id | None = Field(default=None, description="An event of the session.")
+    event_id: Id | None = Field(default=None, description="An event of the session; needs `session_id`.")
     task_id: Id | None = None
     agent_id: Id | None = Field(default=None, description="The agent that found it out.")
-    cycle: Annotated[int, Field(ge=1, le=2**53)] | None = Field(default=None, description="A cycle of the agent.")
+    cycle: Annotated[int, Field(ge=1, le=2**53)] | None = Field(
+        default=None, description="A cycle of the agent; needs `agent_id`."
+    )
     document: Id | None = Field(default=None, description="The path of a document.")
 
 
