@@ -60,7 +60,7 @@ def main() -> int:
     step, count, when = sys.argv[1:]
     for kind, method in STEPS[step]:
         strike_at(kind, method, int(count), when)
-    return serve(WORKER)
+    return serve(WORKER, [])
 
 
 if __name__ == "__main__":
