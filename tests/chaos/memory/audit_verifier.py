@@ -4,14 +4,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..feed import Entry
+from ..journal import Sent
 from .held import Body
 from .journal import Journal
+from .life_verifier import first_on_feed
 from .writing import place
 
 Place = tuple[str, str]
 
 
-def check_links(journal: Journal, links: Sequence[Body], told: Mapping[Place, Sequence[Entry]]) -> Iterator[str]:
+def check_links(
+    journal: Journal,
+    links: Sequence[Body],
+    told: Mapping[Place, Sequence[Entry]],
+    sent: Mapping[Place, Sequence[Sent]],
+) -> Iterator[str]:
     for position, link in enumerate(links, 1):
         if link["position"] != position:
             yield f"audit: link {position} is number {link['position']}"
@@ -19,8 +26,9 @@ def check_links(journal: Journal, links: Sequence[Body], told: Mapping[Place, Se
     for link in links:
         if link["outcome"] == "done":
             done.setdefault((link["namespace"], link["key"]), []).append(link)
-    for where in sorted(told.keys() | done.keys()):
+    for where in sorted(told.keys() | done.keys() | sent.keys()):
         yield from _check_done(where, done.get(where, []), told.get(where, []))
+        yield from _check_answered(where, done.get(where, []), sent.get(where, []))
     yield from _check_refused(journal, [link for link in links if link["outcome"] == "refused"])
 
 
@@ -43,9 +51,19 @@ def _check_done(where: Place, links: Sequence[Body], entries: Sequence[Entry]) -
         actual = (link["operation"], link["actor"], link["request_id"], link["at"], link["digest"])
         if actual != expected or link["from_version"] != body["previous_version"]:
             yield f"audit {name}: version {body['version']} is linked as {actual}, told as {expected}"
-    for version in sorted(known):
+    first = first_on_feed(entries)
+    for version in sorted(version for version in known if version >= first):
         position = known[version]["position"]
         yield f"audit {name}: link {position} tells of version {version}, of which the feed has nothing"
+
+
+def _check_answered(where: Place, links: Sequence[Body], sent: Sequence[Sent]) -> Iterator[str]:
+    """Check that each answered version was made by its request, also where an erasure removed it from the feed."""
+    made_by = {link["to_version"]: link["request_id"] for link in links}
+    for each in sent:
+        version = (each.answer or {}).get("version")
+        if version is not None and made_by.get(version) != each.id:
+            yield f"audit {place(*where)}: version {version} is of {made_by.get(version)}, {each.id} was answered it"
 
 
 def _check_refused(journal: Journal, links: Sequence[Body]) -> Iterator[str]:

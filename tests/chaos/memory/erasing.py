@@ -56,7 +56,7 @@ async def erase(writer: Writer, namespace: str, entries: tuple[int, int], versio
             return
         await asyncio.sleep(_POLL_SECONDS)
         receipt = await writer.asking.request("erasure", {"receipt": receipt["receipt"]})
-    writer.journal.erased.append(Erased(writer.name, receipt["receipt"], namespace, entries, versions))
+    writer.journal.erased.append(Erased(id, receipt["receipt"], namespace, entries, versions))
 
 
 async def _expect_nothing(writer: Writer, namespace: str) -> None:

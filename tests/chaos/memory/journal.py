@@ -24,7 +24,7 @@ class Grant(NamedTuple):
 class Erased(NamedTuple):
     """A finished erasure, with the least and the most that it had to find."""
 
-    agent: str
+    id: str
     receipt: str
     namespace: str
     entries: tuple[int, int]

@@ -1,6 +1,6 @@
-"""The feed of each memory over all its lives, and the receipts of the erasures between them."""
+"""The feed of each memory since its last erasure, and the receipts of the erasures."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -18,12 +18,15 @@ _TOLD_AS: Final = {"put": "put", "patch": "put", "delete": "deleted", "restore":
 def check_feed(
     where: tuple[str, str], versions: Sequence[Body], entries: Sequence[Entry], sent: Sequence[Sent]
 ) -> Iterator[str]:
-    """Check that each version, erased ones included, is announced once and in order, and agrees with history and
-    answers."""
+    """Check that each version since the last erasure is announced once and in order, and agrees with history and
+    answers, and that nothing from before the erasure is left."""
     name = place(*where)
     told = {entry.body["version"]: entry.body for entry in entries}
     last = versions[-1]["version"] if versions else max(told, default=0)
-    yield from in_order(name, (entry.body["version"] for entry in entries), range(1, last + 1))
+    first = first_on_feed(entries)
+    tombstones = [entry.body["version"] for entry in entries if entry.body["operation"] == "erased"]
+    expected = sorted({*tombstones, *range(first, last + 1)})
+    yield from in_order(name, (entry.body["version"] for entry in entries), expected)
     for before, after in pairwise(entry.body for entry in entries):
         if after["at"] <= before["at"]:
             yield f"feed {name}: version {after['version']} is of {after['at']}, that before of {before['at']}"
@@ -37,8 +40,14 @@ def check_feed(
         yield f"feed {name}: version {before_life} is gone from the history, and nobody erased it"
     for each in sent:
         version = 0 if each.durable else (each.answer or {}).get("version", 0)
-        if version and told.get(version, {}).get("cause") != each.id:
+        if version >= first and told.get(version, {}).get("cause") != each.id:
             yield f"feed {name}: version {version} is {told.get(version)}, {each.id} was answered it"
+
+
+def first_on_feed(entries: Sequence[Entry]) -> int:
+    """Return the version from which on the feed has to be whole: the last erasure, or the first version."""
+    erasures = (entry.body["version"] for entry in entries if entry.body["operation"] == "erased")
+    return max(erasures, default=1)
 
 
 def _check_told(name: str, version: Body, told: Body | None) -> Iterator[str]:
@@ -65,11 +74,14 @@ def _check_told(name: str, version: Body, told: Body | None) -> Iterator[str]:
 
 
 def check_late(
-    journal: Journal, told: Mapping[tuple[str, str], Sequence[Entry]], letters: Sequence[Entry]
+    journal: Journal,
+    told: Mapping[tuple[str, str], Sequence[Entry]],
+    links: Sequence[Body],
+    letters: Sequence[Entry],
 ) -> Iterator[str]:
     """Check that each command which an erasure may overtake was done before it, or refused."""
     refused = Counter(_writer_and_number(entry.body["value"]) for entry in letters)
-    done = {entry.body["cause"] for entries in told.values() for entry in entries}
+    done = {link["request_id"] for link in links if link["outcome"] == "done"}
     for where, entries in told.items():
         last = entries[-1].body
         if where[1] == "late" and last["operation"] != "erased":
@@ -85,15 +97,14 @@ def _writer_and_number(value: Body) -> str:
 
 
 async def check_receipts(
-    asking: Asking, journal: Journal, told: Mapping[tuple[str, str], Sequence[Entry]]
+    asking: Asking, journal: Journal, links: Sequence[Body], announced: Sequence[Entry]
 ) -> list[str]:
-    """Check that every erasure is done, counted each version once, and announced each once."""
-    announced = Counter(
-        entry.body["value"]["receipt"]
-        for entries in told.values()
-        for entry in entries
-        if entry.body["operation"] == "erased"
-    )
+    """Check that every erasure is done, is announced as removed and then as done, counted each version once, and
+    erased each memory once."""
+    erased_by = Counter(link["request_id"] for link in links if link["operation"] == "erased")
+    steps: dict[str, list[str]] = defaultdict(list)
+    for entry in announced:
+        steps[entry.body["value"]["receipt"]].append(entry.body["operation"])
     found: list[str] = []
     for erased in journal.erased:
         receipt = await asking.request("erasure", {"receipt": erased.receipt})
@@ -103,9 +114,13 @@ async def check_receipts(
         for what, (least, most) in (("entries", erased.entries), ("versions", erased.versions)):
             if not least <= receipt[what] <= most:
                 found.append(f"{name} counted {receipt[what]} {what}, there were {least} to {most}")
-        if announced[erased.receipt] != receipt["entries"]:
-            found.append(f"{name} counted {receipt['entries']}, the feed tells of {announced[erased.receipt]}")
+        if erased_by[erased.id] != receipt["entries"]:
+            found.append(f"{name} counted {receipt['entries']}, the audit tells of {erased_by[erased.id]}")
+        if steps[erased.receipt] != ["removed", "done"]:
+            found.append(f"{name} is announced as {steps[erased.receipt]}")
         confirmed = {each["worker"]: each["removed"] for each in receipt["confirmed"]}
+        if confirmed.pop("feed", 0) < 1:
+            found.append(f"{name} purged nothing from the feed")
         # A vectors worker counts each memory once, however many of its versions were indexed.
         expected = {"memory": receipt["versions"], "vectors": receipt["entries"]}
         if confirmed not in ({"memory": receipt["versions"]}, expected):

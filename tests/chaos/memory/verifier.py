@@ -35,6 +35,7 @@ async def verify(client: Client, journal: Journal, seed: int, *, skewed: bool = 
     feed = _by_entity(await read_feed(client))
     told, leases = _by_place(feed.pop("memory", [])), _by_place(feed.pop("lease", []))
     found = check_index_feed(_by_place(feed.pop("index", [])))
+    erasures = feed.pop("erasure", [])
     found += [f"the feed has {len(entries)} changes of {entity}" for entity, entries in feed.items()]
     links = await read_audit(asking)
     held = await _histories(asking, journal, told)
@@ -42,14 +43,14 @@ async def verify(client: Client, journal: Journal, seed: int, *, skewed: bool = 
     for each, versions in held.items():
         found += check_versions(each, versions, sent[each], journal.unsure)
         found += check_feed(each, versions, told.get(each, []), sent[each])
-    found += check_late(journal, told, await read_dead_letters(client))
+    found += check_late(journal, told, links, await read_dead_letters(client))
     lease = leases.pop(GUARDED, [])
     found += [f"the feed has changes of the lease {each}" for each in leases]
     found += check_lease_feed(lease, skewed=skewed)
     found += check_grants(journal, held.get(GUARDED, []), lease)
-    found += check_links(journal, links, told)
+    found += check_links(journal, links, told, sent)
     found += check_chain(await verify_audit(asking), len(links))
-    found += await check_receipts(asking, journal, told)
+    found += await check_receipts(asking, journal, links, erasures)
     found += await check_lists(asking, held)
     found += await check_moments(asking, held, random.Random(f"{seed}/moments"))
     return found
