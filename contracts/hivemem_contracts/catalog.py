@@ -11,6 +11,7 @@ NAMES: Final = (
     "memory",
     "artifacts",
     "vectors",
+    "agents",
 )
 """Each service is a package of its name beside this module. The documents and the command keep this order."""
 

@@ -98,4 +98,13 @@ RECALL_CONTEXT: Final = 10
 RECALL_WAIT_DEFAULT_MS: Final = 5_000
 RECALL_WAIT_MAXIMUM_MS: Final = 30_000
 
+AGENT_ID_CHARACTERS: Final = 200
+"""The id of an agent, which is a segment of the namespace of its records."""
+
+AGENT_BYTES: Final = 262_144
+"""The definition of an agent, and the proposal or the result of one cycle, encoded as JSON."""
+
+CYCLE_ARTIFACTS: Final = 1_000
+"""The files that one cycle names."""
+
 JSON_DEPTH: Final = 100

@@ -3,6 +3,13 @@
 // `Operations` has the request and the reply of each operation, `Change` the changes of the feed, `ErrorBody` the body
 // of an error. The fleet may add fields to replies and changes, and codes to errors.
 
+export interface AbandonCycle {
+  agent_id: AgentId;
+  number: number;
+  reason: string;
+  lease?: LeaseClaim | null;
+}
+
 export interface AbortUpload {
   upload_id: Id;
 }
@@ -16,8 +23,104 @@ export interface AcquireLease {
   wait_ms?: number;
 }
 
+/** An autonomous agent, as it is defined and how far it is. */
+export interface Agent {
+  agent_id: string;
+  name?: string | null;
+  directives?: Json;
+  overrides: { [key: string]: Json };
+  metadata: { [key: string]: Json };
+  status: "active" | "paused" | "retired";
+  /** Counts the changes of its definition and its status. */
+  version: number;
+  /** Number of cycles begun. */
+  cycles: number;
+  /** The number of the cycle that has not ended. */
+  open_cycle?: number | null;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+}
+
+/** The definition and the status of an agent. */
+export interface AgentDefined {
+  agent_id: string;
+  name?: string | null;
+  directives?: Json;
+  overrides: { [key: string]: Json };
+  metadata: { [key: string]: Json };
+  status: "active" | "paused" | "retired";
+}
+
+/** The id of an agent: 1 to 200 characters, no `:`, no control characters, no space at either end. */
+export type AgentId = string;
+
+/** A line of a trace: the definition of the agent. */
+export interface AgentLine {
+  type: "agent";
+  agent_id: AgentId;
+  name?: Id | null;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  directives?: Json;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  overrides: { [key: string]: Json };
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  metadata: { [key: string]: Json };
+  status: "active" | "paused" | "retired";
+  version: number;
+  created_by: AgentName;
+  created_at: Time;
+  updated_at: Time;
+}
+
 /** The name of an agent: any text that a subject can carry. */
 export type AgentName = string;
+
+export interface AgentPage {
+  /** By id. */
+  items: Agent[];
+  cursor: string | null;
+}
+
+/** A record of an agent, which is a memory. */
+export interface AgentRecord {
+  agent_id: string;
+  kind: "observation" | "reflection" | "plan" | "result";
+  /** The cycle that it belongs to. */
+  number?: number | null;
+  namespace: string;
+  key: string;
+  /** The version of the memory. */
+  version: number;
+  content: Json;
+  importance?: number | null;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  metadata?: { [key: string]: Json };
+  created_by: string;
+  /** When it was recorded first. */
+  at: Time;
+}
+
+/** An agent after a write. */
+export interface AgentWritten {
+  agent_id: string;
+  name?: string | null;
+  directives?: Json;
+  overrides: { [key: string]: Json };
+  metadata: { [key: string]: Json };
+  status: "active" | "paused" | "retired";
+  /** Counts the changes of its definition and its status. */
+  version: number;
+  /** Number of cycles begun. */
+  cycles: number;
+  /** The number of the cycle that has not ended. */
+  open_cycle?: number | null;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+}
 
 /** The declaration of an app changed, or its state indexes are complete. */
 export interface AppChanged {
@@ -195,6 +298,13 @@ export interface AuditVerified {
 /** At most 524,288 bytes in standard base64, with padding. */
 export type Base64 = string;
 
+export interface BeginCycle {
+  agent_id: AgentId;
+  session_id?: Id | null;
+  /** The lease under which the agent runs. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+}
+
 /** Begin the upload of a file of any size, in chunks or by HTTP. */
 export interface BeginUpload {
   session_id: Id;
@@ -227,6 +337,19 @@ export interface CommitUpload {
   sha256?: Sha256 | null;
   /** Refuse any other size. */
   size?: number | null;
+}
+
+export interface CompleteCycle {
+  agent_id: AgentId;
+  number: number;
+  outcome: "success" | "failure" | "interrupted";
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  output?: Json;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  error?: Json;
+  /** URLs of files that it saved. */
+  artifacts?: string[] | null;
+  lease?: LeaseClaim | null;
 }
 
 export interface ConfirmErasure {
@@ -289,6 +412,71 @@ export interface CreateSession {
 
 /** A place in a list. Its content is not part of the contract. */
 export type Cursor = string;
+
+/** One turn of an agent: a proposal, then a result. */
+export interface Cycle {
+  agent_id: string;
+  /** Counts the cycles of the agent from 1, without a gap. */
+  number: number;
+  /** `completed` after the outcome `success`, `failed` after `failure` or `interrupted`. */
+  status: "begun" | "proposed" | "completed" | "failed" | "abandoned";
+  proposal?: Proposal | null;
+  result?: Result | null;
+  /** Why it was abandoned. */
+  reason?: string | null;
+  session_id?: string | null;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+}
+
+/** A line of a trace: a cycle. */
+export interface CycleLine {
+  type: "cycle";
+  agent_id: AgentId;
+  number: number;
+  status: "begun" | "proposed" | "completed" | "failed" | "abandoned";
+  proposal?: Proposal | null;
+  result?: Result | null;
+  reason?: string | null;
+  session_id?: Id | null;
+  created_by: AgentName;
+  created_at: Time;
+  updated_at: Time;
+}
+
+export interface CyclePage {
+  items: Cycle[];
+  cursor: string | null;
+}
+
+/** The result of one of the newest cycles. */
+export interface CycleResult {
+  number: number;
+  outcome: "success" | "failure" | "interrupted";
+  output?: Json;
+  error?: Json;
+  at: Time;
+}
+
+/** A cycle after a write. */
+export interface CycleWritten {
+  agent_id: string;
+  /** Counts the cycles of the agent from 1, without a gap. */
+  number: number;
+  /** `completed` after the outcome `success`, `failed` after `failure` or `interrupted`. */
+  status: "begun" | "proposed" | "completed" | "failed" | "abandoned";
+  proposal?: Proposal | null;
+  result?: Result | null;
+  /** Why it was abandoned. */
+  reason?: string | null;
+  session_id?: string | null;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+}
 
 /**
  * The reasons why an answer is incomplete: the `embedder` is down, so it was found by words only; the `index` is down,
@@ -439,6 +627,10 @@ export interface GarbageCollected {
   done: boolean;
 }
 
+export interface GetAgent {
+  agent_id: AgentId;
+}
+
 export interface GetApp {
   app_name: Id;
 }
@@ -515,6 +707,11 @@ export interface ImportOutcome {
   version?: number | null;
   outcome: "created" | "updated" | "unchanged" | "kept" | "refused";
   error?: { [key: string]: Json } | null;
+}
+
+export interface ImportTrace {
+  /** Lines in the order of `trace`. Known ones are left alone. */
+  items: (AgentLine | CycleLine | RecordLine)[];
 }
 
 /** A line of an export. The import keeps its history fields as `copied_from`. */
@@ -600,10 +797,29 @@ export interface LeaseReleased {
   released: boolean;
 }
 
+export interface ListAgents {
+  status?: "active" | "paused" | "retired" | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 export interface ListArtifacts {
   session_id: Id;
   /** Only names with this prefix. */
   prefix?: string | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+export interface ListCycles {
+  agent_id: AgentId;
+  status?: "begun" | "proposed" | "completed" | "failed" | "abandoned" | null;
+  /** Only later cycles. */
+  after?: number | null;
+  /** Only earlier cycles. */
+  before?: number | null;
+  /** Newest first. */
+  reverse?: boolean;
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -650,6 +866,19 @@ export interface ListNamespaces {
   suffix?: NamespaceSuffix | null;
   /** Cut longer namespaces to this many segments, each result once. */
   depth?: number | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+/** List records, in the order in which they were recorded. */
+export interface ListRecords {
+  agent_id: AgentId;
+  kind?: "observation" | "reflection" | "plan" | "result" | null;
+  /** Only records of this cycle. */
+  number?: number | null;
+  since?: Time | null;
+  /** Before this moment. */
+  until?: Time | null;
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -958,6 +1187,68 @@ export interface PatchMemory {
   lease?: LeaseClaim | null;
 }
 
+/** What a cycle is going to do. */
+export interface Proposal {
+  thoughts?: Json;
+  reasoning?: Json;
+  plan?: Json;
+  tool?: Tool | null;
+  workspace?: WorkspaceCue | null;
+  /** The sender of the request. */
+  by: string;
+  at: Time;
+}
+
+export interface ProposeCycle {
+  agent_id: AgentId;
+  number: number;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  thoughts?: Json;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  reasoning?: Json;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  plan?: Json;
+  tool?: Tool | null;
+  workspace?: WorkspaceCue | null;
+  lease?: LeaseClaim | null;
+}
+
+/** Delete records of an agent by age and by relevance. Deleted memories keep their history. */
+export interface PruneRecords {
+  agent_id: AgentId;
+  /** Only records of these kinds. */
+  kinds?: ("observation" | "reflection" | "plan" | "result")[] | null;
+  /** Keep this many, the most relevant ones. */
+  max_entries?: number | null;
+  /** Delete what was recorded earlier than this. */
+  older_than_days?: number | null;
+  /** Delete what is less relevant: the importance (0.5, if it has none), halved every `half_life_days`. */
+  min_relevance?: number | null;
+  half_life_days?: number;
+  /** Only tell what would be deleted. */
+  dry_run?: boolean;
+}
+
+export interface Pruned {
+  dry_run: boolean;
+  /** Number of records compared. */
+  checked: number;
+  /** Number of records deleted, or that would be. */
+  pruned: number;
+  /** At most 1,000 of them, the oldest first. */
+  items: PrunedRecord[];
+}
+
+/** A record that was deleted, or would be. */
+export interface PrunedRecord {
+  key: string;
+  kind: "observation" | "reflection" | "plan" | "result";
+  at: Time;
+  importance?: number | null;
+  relevance: number;
+  why: "older_than_days" | "min_relevance" | "max_entries";
+}
+
 export interface PutApp {
   app_name: Id;
   /** All keys of the session's own state that `list` can find sessions by. */
@@ -1023,6 +1314,11 @@ export interface ReadAudit {
   cursor?: Cursor | null;
 }
 
+export interface ReadCycle {
+  agent_id: AgentId;
+  number: number;
+}
+
 export interface ReadErasure {
   receipt: Id;
 }
@@ -1052,6 +1348,15 @@ export interface ReadStatus {
   /** One memory of the namespace. */
   key?: Id | null;
   state?: "pending" | "synced" | "failed" | "stale" | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+/** Read everything about an agent: its definition, then its cycles and records by time. */
+export interface ReadTrace {
+  agent_id: AgentId;
+  /** Only what came after this cycle had begun, without the definition. */
+  after?: number | null;
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -1120,6 +1425,20 @@ export interface RecallFilter {
   min_importance?: number | null;
 }
 
+export interface RecallRecords {
+  agent_id: AgentId;
+  query: string;
+  /** Only records of these kinds. */
+  kinds?: ("observation" | "reflection" | "plan" | "result")[] | null;
+  limit?: number;
+  /** Limit the values to about this many tokens; an item over the limit is skipped. */
+  max_tokens?: number | null;
+  /** Wait at most this long until all earlier acknowledged records are indexed. */
+  wait_ms?: number | null;
+  /** Add the results of this many of the newest cycles. */
+  results?: number;
+}
+
 /** A result: a memory, or an event of a session with indexed events. */
 export interface Recalled {
   kind?: "memory" | "event";
@@ -1155,6 +1474,59 @@ export interface Recalled {
   matched?: { [key: string]: number } | null;
 }
 
+export interface RecalledRecords {
+  /** The best first. */
+  items: Recalled[];
+  /** The newest first. */
+  results: CycleResult[];
+  /** null: the answer is complete. */
+  degraded?: Degraded | null;
+  /** Why items were left out: `max_tokens`, or the size of one answer. */
+  cut?: "tokens" | "bytes" | null;
+}
+
+/** A line of a trace: a record. */
+export interface RecordLine {
+  type: "record";
+  agent_id: AgentId;
+  key: Id;
+  kind: "observation" | "reflection" | "plan" | "result";
+  number?: number | null;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  content: Json;
+  importance?: number | null;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  metadata: { [key: string]: Json };
+  created_by: AgentName;
+  at: Time;
+}
+
+export interface RecordPage {
+  items: AgentRecord[];
+  cursor: string | null;
+}
+
+export interface RecordWritten {
+  namespace: string;
+  key: string;
+  version: number;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+/** Register an agent, or change its definition. Fields that are left out stay as they were. */
+export interface RegisterAgent {
+  agent_id: AgentId;
+  /** Its name for people; an explicit null removes it. */
+  name?: Id | null;
+  /** What it has to do: any JSON. At most 262,144 bytes as JSON in UTF-8. */
+  directives?: Json;
+  /** Settings of its runtime that differ from the usual. */
+  overrides?: { [key: string]: Json } | null;
+  metadata?: { [key: string]: Json } | null;
+  expect_version?: number | null;
+}
+
 export interface ReleaseLease {
   namespace: Namespace;
   key?: Id | null;
@@ -1178,8 +1550,33 @@ export interface RestoreMemory {
   lease?: LeaseClaim | null;
 }
 
+/** What a cycle came to. */
+export interface Result {
+  outcome: "success" | "failure" | "interrupted";
+  output?: Json;
+  error?: Json;
+  /** URLs of files. */
+  artifacts?: string[];
+  /** The sender of the request. */
+  by: string;
+  at: Time;
+}
+
+export interface ResumeAgent {
+  agent_id: AgentId;
+}
+
 export interface ResumeUpload {
   upload_id: Id;
+}
+
+/** Where an agent stands, and the step that comes next. */
+export interface Resumed {
+  agent: Agent;
+  /** The open cycle. */
+  cycle?: Cycle | null;
+  /** `begin` a cycle; `propose` in the open one; `act` on its proposal, and complete it. */
+  step: "begin" | "propose" | "act";
 }
 
 /** Save a small file in one request. */
@@ -1297,6 +1694,11 @@ export interface SessionWritten {
   forked_from?: Origin | null;
   /** True if this write was done before: the session as it was right after it, again. */
   duplicate?: boolean;
+}
+
+export interface SetAgentStatus {
+  agent_id: AgentId;
+  status: "active" | "paused" | "retired";
 }
 
 /** Set or delete one key. */
@@ -1430,6 +1832,25 @@ export interface TerminateSession {
  */
 export type Time = string;
 
+/** A tool call that a cycle proposes. */
+export interface Tool {
+  name: Id;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  arguments?: Json;
+}
+
+export interface TraceImported {
+  /** Lines that were new. */
+  imported: number;
+  /** Lines that were there already. */
+  unchanged: number;
+}
+
+export interface TracePage {
+  items: (AgentLine | CycleLine | RecordLine)[];
+  cursor: string | null;
+}
+
 /** One arrow of a state machine. */
 export interface Transition {
   /** The state it starts from. */
@@ -1545,6 +1966,29 @@ export interface Weights {
   half_life_days?: number;
 }
 
+/** The part of a workspace that a cycle works on. */
+export interface WorkspaceCue {
+  workspace_id: Id;
+  /** The newest version, if left out. */
+  version?: number | null;
+  /** The whole workspace, if left out. */
+  paths?: ArtifactName[] | null;
+}
+
+export interface WriteRecord {
+  agent_id: AgentId;
+  kind: "observation" | "reflection" | "plan" | "result";
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  content: Json;
+  /** The cycle that it belongs to. */
+  number?: number | null;
+  importance?: number | null;
+  /** Without `kind`, which the worker adds. */
+  metadata?: { [key: string]: Json } | null;
+  /** The key of the memory; an existing record gets a version. */
+  record_id?: Id | null;
+}
+
 /** What happened to one address, in version order, exactly once per version. */
 export interface ChangeOf<Entity extends string, Operation extends string, Value> {
   /** The kind of thing that changed, as in the subject. */
@@ -1598,7 +2042,14 @@ export type Change =
   | ChangeOf<"artifact", "saved", Artifact>
   | ChangeOf<"artifact", "deleted", null>
   | ChangeOf<"index", "synced", IndexStatus>
-  | ChangeOf<"index", "failed", IndexStatus>;
+  | ChangeOf<"index", "failed", IndexStatus>
+  | ChangeOf<"agent", "registered", AgentDefined>
+  | ChangeOf<"agent", "status_changed", AgentDefined>
+  | ChangeOf<"cycle", "begun", Cycle>
+  | ChangeOf<"cycle", "proposed", Cycle>
+  | ChangeOf<"cycle", "completed", Cycle>
+  | ChangeOf<"cycle", "failed", Cycle>
+  | ChangeOf<"cycle", "abandoned", Cycle>;
 
 export interface ErrorOf<Code extends number, Name extends string, Retryable extends boolean> {
   code: Code;
@@ -1791,6 +2242,40 @@ export interface Operations {
   "vectors.overview": { request: ReadOverview; reply: IndexOverview };
   /** Compare memories and index, and repair the differences. */
   "vectors.sweep": { request: SweepIndex; reply: SweepPage };
+  /** Register an agent, or change its definition. */
+  "agents.register": { request: RegisterAgent; reply: AgentWritten };
+  /** Read an agent. */
+  "agents.get": { request: GetAgent; reply: Agent };
+  /** List agents by id. */
+  "agents.list": { request: ListAgents; reply: AgentPage };
+  /** Pause an agent, let it go on, or retire it for good. */
+  "agents.set_status": { request: SetAgentStatus; reply: AgentWritten };
+  /** Begin the next cycle of an active agent; one at a time is open. */
+  "agents.cycle_begin": { request: BeginCycle; reply: CycleWritten };
+  /** Write the proposal of the open cycle, once. */
+  "agents.propose": { request: ProposeCycle; reply: CycleWritten };
+  /** End the open cycle with its result, after its proposal. */
+  "agents.complete": { request: CompleteCycle; reply: CycleWritten };
+  /** End the open cycle without a result. */
+  "agents.abandon": { request: AbandonCycle; reply: CycleWritten };
+  /** Read where an agent stands, and the step that comes next. */
+  "agents.resume": { request: ResumeAgent; reply: Resumed };
+  /** Read a cycle. */
+  "agents.cycle": { request: ReadCycle; reply: Cycle };
+  /** List the cycles of an agent, forwards or backwards. */
+  "agents.cycles": { request: ListCycles; reply: CyclePage };
+  /** Record an observation, a reflection, a plan or a result as a memory of the agent. */
+  "agents.record": { request: WriteRecord; reply: RecordWritten };
+  /** List the records of an agent, by kind, cycle or time. */
+  "agents.records": { request: ListRecords; reply: RecordPage };
+  /** Find an agent's records by meaning, with the results of its newest cycles. */
+  "agents.recall": { request: RecallRecords; reply: RecalledRecords };
+  /** Delete an agent's records by age and relevance. */
+  "agents.prune": { request: PruneRecords; reply: Pruned };
+  /** Export everything about an agent, in order. */
+  "agents.trace": { request: ReadTrace; reply: TracePage };
+  /** Import the lines of a trace; known lines are left alone. */
+  "agents.trace_import": { request: ImportTrace; reply: TraceImported };
 }
 
 export type Request<Name extends keyof Operations> = Operations[Name]["request"];

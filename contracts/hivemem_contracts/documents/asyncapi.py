@@ -34,6 +34,8 @@ _PARAMETERS: Final = {
     f"followed by `.{KEY_MARKER}.` and the key. {_TOKEN}",
     "name": f"The file's name. {_TOKEN}",
     "receipt": f"The receipt of the erasure. {_TOKEN}",
+    "agent_id": f"The registered agent. {_TOKEN}",
+    "number": f"The number of the cycle. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}

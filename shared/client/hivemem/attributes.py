@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hivemem.artifacts import Artifacts
+from hivemem.services.agents import AgentsOperations
 from hivemem.services.memory import MemoryOperations
 from hivemem.services.sessions import SessionsOperations
 from hivemem.vectors import Vectors
@@ -19,3 +20,4 @@ class Services:
         self.memory = MemoryOperations(hive)
         self.artifacts = Artifacts(hive)
         self.vectors = Vectors(hive)
+        self.agents = AgentsOperations(hive)

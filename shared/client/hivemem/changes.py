@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hivemem.received import NoValue, OtherChange, Received
+from hivemem_contracts.agents import changes as agents_changes
+from hivemem_contracts.agents import models as agents_models
 from hivemem_contracts.artifacts import models as artifacts_models
 from hivemem_contracts.memory import changes as memory_changes
 from hivemem_contracts.memory import models as memory_models
@@ -216,6 +218,62 @@ class IndexFailed(Received, frozen=True):
     value: vectors_models.IndexStatus | None = None
 
 
+class AgentRegistered(Received, frozen=True):
+    """An agent was registered, or its definition changed."""
+
+    entity: Literal["agent"]
+    operation: Literal["registered"]
+    value: agents_changes.AgentDefined | None = None
+
+
+class AgentStatusChanged(Received, frozen=True):
+    """The status of an agent changed."""
+
+    entity: Literal["agent"]
+    operation: Literal["status_changed"]
+    value: agents_changes.AgentDefined | None = None
+
+
+class CycleBegun(Received, frozen=True):
+    """An agent began a cycle."""
+
+    entity: Literal["cycle"]
+    operation: Literal["begun"]
+    value: agents_models.Cycle | None = None
+
+
+class CycleProposed(Received, frozen=True):
+    """A cycle got its proposal."""
+
+    entity: Literal["cycle"]
+    operation: Literal["proposed"]
+    value: agents_models.Cycle | None = None
+
+
+class CycleCompleted(Received, frozen=True):
+    """A cycle ended with success."""
+
+    entity: Literal["cycle"]
+    operation: Literal["completed"]
+    value: agents_models.Cycle | None = None
+
+
+class CycleFailed(Received, frozen=True):
+    """A cycle ended with a failure or an interruption."""
+
+    entity: Literal["cycle"]
+    operation: Literal["failed"]
+    value: agents_models.Cycle | None = None
+
+
+class CycleAbandoned(Received, frozen=True):
+    """A cycle was abandoned."""
+
+    entity: Literal["cycle"]
+    operation: Literal["abandoned"]
+    value: agents_models.Cycle | None = None
+
+
 SessionChange = Annotated[
     SessionCreated
     | SessionForked
@@ -255,6 +313,15 @@ ArtifactChange = Annotated[ArtifactSaved | ArtifactDeleted, Field(discriminator=
 IndexChange = Annotated[IndexSynced | IndexFailed, Field(discriminator="operation")]
 """Every change of the entity `index`."""
 
+AgentChange = Annotated[AgentRegistered | AgentStatusChanged, Field(discriminator="operation")]
+"""Every change of the entity `agent`."""
+
+CycleChange = Annotated[
+    CycleBegun | CycleProposed | CycleCompleted | CycleFailed | CycleAbandoned,
+    Field(discriminator="operation"),
+]
+"""Every change of the entity `cycle`."""
+
 KnownChange = Annotated[
     SessionChange
     | EventChange
@@ -264,7 +331,9 @@ KnownChange = Annotated[
     | ErasureChange
     | LeaseChange
     | ArtifactChange
-    | IndexChange,
+    | IndexChange
+    | AgentChange
+    | CycleChange,
     Field(discriminator="entity"),
 ]
 

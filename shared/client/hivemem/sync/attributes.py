@@ -3,7 +3,7 @@
 from hivemem.attributes import Services
 from hivemem.sync.artifacts import BlockingArtifacts
 from hivemem.sync.loop_thread import LoopThread
-from hivemem.sync.services import BlockingMemoryOperations, BlockingSessionsOperations
+from hivemem.sync.services import BlockingAgentsOperations, BlockingMemoryOperations, BlockingSessionsOperations
 from hivemem.sync.vectors import BlockingVectors
 
 
@@ -15,3 +15,4 @@ class BlockingServices:
         self.memory = BlockingMemoryOperations(services.memory, thread)
         self.artifacts = BlockingArtifacts(services.artifacts, thread)
         self.vectors = BlockingVectors(services.vectors, thread)
+        self.agents = BlockingAgentsOperations(services.agents, thread)

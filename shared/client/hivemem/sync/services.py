@@ -1,5 +1,6 @@
 """The methods of each service for the synchronous client, generated from the contracts by `make docs`."""
 
+from hivemem.services.agents import AgentsOperations
 from hivemem.services.artifacts import ArtifactsOperations
 from hivemem.services.memory import MemoryOperations
 from hivemem.services.sessions import SessionsOperations
@@ -87,3 +88,25 @@ class BlockingVectorsOperations(Blocking[VectorsOperations]):
     status = blocking(VectorsOperations.status)
     overview = blocking(VectorsOperations.overview)
     sweep = blocking_command(VectorsOperations.sweep)
+
+
+class BlockingAgentsOperations(Blocking[AgentsOperations]):
+    """Agents: their cycles of proposal and result, and their records."""
+
+    register = blocking_command(AgentsOperations.register)
+    get = blocking(AgentsOperations.get)
+    list = blocking(AgentsOperations.list)
+    set_status = blocking_command(AgentsOperations.set_status)
+    cycle_begin = blocking_command(AgentsOperations.cycle_begin)
+    propose = blocking_command(AgentsOperations.propose)
+    complete = blocking_command(AgentsOperations.complete)
+    abandon = blocking_command(AgentsOperations.abandon)
+    resume = blocking(AgentsOperations.resume)
+    cycle = blocking(AgentsOperations.cycle)
+    cycles = blocking(AgentsOperations.cycles)
+    record = blocking_command(AgentsOperations.record)
+    records = blocking(AgentsOperations.records)
+    recall = blocking(AgentsOperations.recall)
+    prune = blocking_command(AgentsOperations.prune)
+    trace = blocking(AgentsOperations.trace)
+    trace_import = blocking_command(AgentsOperations.trace_import)

@@ -143,6 +143,7 @@ def record_entity(
     indexed: Callable[[RecordT], Mapping[str, Scalar]] = _indexes_nothing,
     indexes: tuple[Index, ...] = (),
     announce: Callable[[RecordT, Stamp], tuple[Announcement, ...]] = announces_nothing,
+    told_as: Mapping[str, Callable[[str, str | None], str]] | None = None,
     history: bool = True,
     schema: int = 1,
     upcast: Callable[[str, int, dict[str, Any]], dict[str, Any]] | None = None,
@@ -160,4 +161,5 @@ def record_entity(
         schema=schema,
         upcast=upcast,
         history=history,
+        told_as=told_as or {},
     )

@@ -1,0 +1,1 @@
+"""The agents service: autonomous agents, their cycles and their records."""

@@ -1,0 +1,1 @@
+"""The rules of agents, as pure functions."""

@@ -1,0 +1,55 @@
+"""The operation that deletes records by age and relevance."""
+
+from functools import partial
+
+from hivemem_agents.decisions.pruning import PrunedEntry, choose
+from hivemem_agents.endpoints.agents import find_definition
+from hivemem_agents.endpoints.record_entries import entries
+from hivemem_agents.endpoints.record_memories import RecordMemories
+from hivemem_agents.entities.agents import PROGRESS
+from hivemem_agents.entities.records import RECORD, RecordEntry
+from hivemem_contracts.agents import operations, requests
+from hivemem_contracts.agents.replies import Pruned, PrunedRecord
+from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.identifiers import time_from_microseconds
+from hivemem_contracts.limits import BATCH_ITEMS
+from hivemem_runtime.clock import now_microseconds
+from hivemem_runtime.ledger.places import place_of
+from hivemem_runtime.ledger.port import Ledger
+from hivemem_runtime.service import Call, Service, require_unused
+
+
+def bind(service: Service, memories: RecordMemories) -> None:
+    service.handler(operations.PRUNE, partial(prune, service.ledger, memories))
+
+
+async def prune(ledger: Ledger, memories: RecordMemories, call: Call, body: requests.PruneRecords) -> Pruned:
+    tenant = call.sender.tenant
+    if body.max_entries is None and body.older_than_days is None and body.min_relevance is None:
+        raise InvalidRequest(
+            "max_entries: one of max_entries, older_than_days and min_relevance is needed", field="max_entries"
+        )
+    await find_definition(ledger, tenant, body.agent_id)
+    await require_unused(ledger, call, PROGRESS, body.agent_id)
+    kinds = frozenset(body.kinds or ())
+    found: list[RecordEntry] = []
+    async for page in entries(ledger, tenant, body.agent_id):
+        found += [entry for entry in page if not kinds or entry.kind in kinds]
+    chosen = choose(found, body, now_microseconds())
+    if not body.dry_run:
+        await memories.delete(call.sender, body.agent_id, [one.entry.key for one in chosen], call.message_id)
+        for one in chosen:
+            await ledger.erase(
+                RECORD, tenant, place_of(body.agent_id, one.entry.key), actor=call.sender.agent, cause=call.message_id
+            )
+    await ledger.commit(call.note(PROGRESS, body.agent_id))
+    items = [_shown(one) for one in chosen[:BATCH_ITEMS]]
+    return Pruned(dry_run=body.dry_run, checked=len(found), pruned=len(chosen), items=items)
+
+
+def _shown(one: PrunedEntry) -> PrunedRecord:
+    entry = one.entry
+    fields = {"key": entry.key, "kind": entry.kind, "importance": entry.importance}
+    return PrunedRecord.model_validate(
+        {**fields, "at": time_from_microseconds(entry.at), "relevance": one.relevance, "why": one.why}
+    )
