@@ -1235,8 +1235,10 @@ export interface Pruned {
   checked: number;
   /** Number of records deleted, or that would be. */
   pruned: number;
-  /** At most 1,000 of them, the oldest first. */
+  /** At most 100 of them, the oldest first. */
   items: PrunedRecord[];
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
 }
 
 /** A record that was deleted, or would be. */
@@ -1840,10 +1842,10 @@ export interface Tool {
 }
 
 export interface TraceImported {
-  /** Lines that were new. */
-  imported: number;
-  /** Lines that were there already. */
-  unchanged: number;
+  /** Number of lines that are there now: imported by this request, or known before. */
+  lines: number;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
 }
 
 export interface TracePage {

@@ -81,8 +81,8 @@ class TracePage(ReplyBody):
 
 
 class TraceImported(ReplyBody):
-    imported: int = Field(description="Lines that were new.")
-    unchanged: int = Field(description="Lines that were there already.")
+    lines: int = Field(description="Number of lines that are there now: imported by this request, or known before.")
+    duplicate: bool = Field(default=False, description="True if this was done before: the first result again.")
 
 
 class PrunedRecord(ReplyBody):
@@ -100,4 +100,5 @@ class Pruned(ReplyBody):
     dry_run: bool
     checked: int = Field(description="Number of records compared.")
     pruned: int = Field(description="Number of records deleted, or that would be.")
-    items: list[PrunedRecord] = Field(description="At most 1,000 of them, the oldest first.")
+    items: list[PrunedRecord] = Field(description="At most 100 of them, the oldest first.")
+    duplicate: bool = Field(default=False, description="True if this was done before: the first result again.")

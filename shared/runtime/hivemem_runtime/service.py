@@ -94,15 +94,16 @@ class _Unused(Exception):
     """Nothing was done under this message id yet."""
 
 
-async def require_unused(ledger: Ledger, call: Call, entity: AnyEntity, id: str) -> None:
-    """Raise `IdempotencyConflict` now where a commit under the call's message id would raise it later. Nothing is
-    remembered by this."""
+async def earlier_outcome(ledger: Ledger, call: Call, entity: AnyEntity, id: str) -> Outcome | None:
+    """Return what an earlier commit under the call's message id came to, None if there was none. Raise
+    `IdempotencyConflict` now where a commit would raise it later. Nothing is remembered by this."""
 
     def decide(heads: Heads, now: int) -> Decision:
         raise _Unused
 
     with suppress(_Unused):
-        await ledger.commit(call.write(entity, id, decide))
+        return await ledger.commit(call.write(entity, id, decide))
+    return None
 
 
 Plan = Callable[[Call, RequestT], Write]

@@ -1,22 +1,23 @@
 """The operation that deletes records by age and relevance."""
 
 from functools import partial
+from typing import Final
 
 from hivemem_agents.decisions.pruning import PrunedEntry, choose
 from hivemem_agents.endpoints.agents import find_definition
 from hivemem_agents.endpoints.record_entries import entries
 from hivemem_agents.endpoints.record_memories import RecordMemories
-from hivemem_agents.entities.agents import PROGRESS
-from hivemem_agents.entities.records import RECORD, RecordEntry
+from hivemem_agents.entities.records import PRUNING, RECORD, Pruning, RecordEntry
 from hivemem_contracts.agents import operations, requests
 from hivemem_contracts.agents.replies import Pruned, PrunedRecord
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import time_from_microseconds
-from hivemem_contracts.limits import BATCH_ITEMS
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.ledger.places import place_of
-from hivemem_runtime.ledger.port import Ledger
-from hivemem_runtime.service import Call, Service, require_unused
+from hivemem_runtime.ledger.port import Append, Ledger
+from hivemem_runtime.service import Call, Service, earlier_outcome
+
+SHOWN: Final = 100
 
 
 def bind(service: Service, memories: RecordMemories) -> None:
@@ -30,7 +31,9 @@ async def prune(ledger: Ledger, memories: RecordMemories, call: Call, body: requ
             "max_entries: one of max_entries, older_than_days and min_relevance is needed", field="max_entries"
         )
     await find_definition(ledger, tenant, body.agent_id)
-    await require_unused(ledger, call, PROGRESS, body.agent_id)
+    earlier = await earlier_outcome(ledger, call, PRUNING, body.agent_id)
+    if earlier is not None:
+        return Pruned.model_validate({**earlier.record.answer, "duplicate": True})
     kinds = frozenset(body.kinds or ())
     found: list[RecordEntry] = []
     async for page in entries(ledger, tenant, body.agent_id):
@@ -42,9 +45,13 @@ async def prune(ledger: Ledger, memories: RecordMemories, call: Call, body: requ
             await ledger.erase(
                 RECORD, tenant, place_of(body.agent_id, one.entry.key), actor=call.sender.agent, cause=call.message_id
             )
-    await ledger.commit(call.note(PROGRESS, body.agent_id))
-    items = [_shown(one) for one in chosen[:BATCH_ITEMS]]
-    return Pruned(dry_run=body.dry_run, checked=len(found), pruned=len(chosen), items=items)
+    items = [_shown(one) for one in chosen[:SHOWN]]
+    answer = Pruned(dry_run=body.dry_run, checked=len(found), pruned=len(chosen), items=items)
+    pruning = Pruning(answer.model_dump(mode="json", exclude={"duplicate"}))
+    await ledger.commit(
+        call.write(PRUNING, body.agent_id, lambda heads, now: [Append(PRUNING, body.agent_id, pruning)])
+    )
+    return answer
 
 
 def _shown(one: PrunedEntry) -> PrunedRecord:

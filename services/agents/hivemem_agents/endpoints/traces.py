@@ -21,7 +21,7 @@ from hivemem_contracts.errors import AlreadyExists, NotFound
 from hivemem_contracts.identifiers import derived_id, microseconds_from_time
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import READ_AT_ONCE, Bookmark, Lines
-from hivemem_runtime.service import Call, Service, require_unused
+from hivemem_runtime.service import Call, Service, earlier_outcome
 
 
 def bind(service: Service, memories: RecordMemories) -> None:
@@ -77,16 +77,16 @@ def _record_line(entry: RecordEntry, memory: dict[str, Any]) -> dict[str, Any]:
 async def import_trace(ledger: Ledger, memories: RecordMemories, call: Call, body: ImportTrace) -> TraceImported:
     """Import line by line. A call that failed in the middle can be repeated."""
     first = body.items[0].agent_id
-    await require_unused(ledger, call, PROGRESS, first)
+    if await earlier_outcome(ledger, call, PROGRESS, first) is not None:
+        return TraceImported(lines=len(body.items), duplicate=True)
     there = await _records_there(memories, call, body)
-    imported = 0
     for number, line in enumerate(body.items):
         try:
-            imported += await _import_line(ledger, memories, call, line, there)
+            await _import_line(ledger, memories, call, line, there)
         except (AlreadyExists, NotFound) as error:
             raise type(error)(f"items.{number}: {error.detail}", field=f"items.{number}", **error.context) from error
     await ledger.commit(call.note(PROGRESS, first))
-    return TraceImported(imported=imported, unchanged=len(body.items) - imported)
+    return TraceImported(lines=len(body.items))
 
 
 async def _records_there(
@@ -110,23 +110,22 @@ async def _import_line(
     call: Call,
     line: TraceLine,
     there: Mapping[tuple[str, str], dict[str, Any]],
-) -> bool:
-    """Return whether the line was new."""
+) -> None:
     match line:
         case AgentLine():
             write = call.step(AGENT, line.agent_id, lambda heads, now: import_agent(heads, line))
-            return (await ledger.commit(write)).record is not None
+            await ledger.commit(write)
         case CycleLine():
             id = cycle_id(line.agent_id, line.number)
             write = call.step(CYCLE, id, lambda heads, now: import_cycle(heads, line))
-            return (await ledger.commit(write)).record is not None
+            await ledger.commit(write)
         case RecordLine():
-            return await _import_record(ledger, memories, call, line, there.get((line.agent_id, line.key)))
+            await _import_record(ledger, memories, call, line, there.get((line.agent_id, line.key)))
 
 
 async def _import_record(
     ledger: Ledger, memories: RecordMemories, call: Call, line: RecordLine, there: dict[str, Any] | None
-) -> bool:
+) -> None:
     await find_definition(ledger, call.sender.tenant, line.agent_id)
     at = microseconds_from_time(line.at)
     entry = RecordEntry(line.agent_id, line.key, line.kind, line.number, line.importance, line.created_by, at)
@@ -136,7 +135,6 @@ async def _import_record(
     if there is not None:
         if any(there[name] != value for name, value in wanted.items()):
             raise AlreadyExists(f"record {line.key!r} of agent {line.agent_id!r} is there with another content")
-        return False
+        return
     message_id = derived_id(call.message_id, line.agent_id, line.key)
     await memories.put(call.sender, entry, line.content, line.metadata, message_id)
-    return True

@@ -4,7 +4,7 @@ from typing import Final
 
 from hivemem_agents.entities.agents import AGENT, PROGRESS
 from hivemem_agents.entities.cycles import CYCLE
-from hivemem_agents.entities.records import RECORD
+from hivemem_agents.entities.records import PRUNING, RECORD
 from hivemem_runtime.ledger.entity import AnyEntity
 
-ENTITIES: Final[tuple[AnyEntity, ...]] = (AGENT, PROGRESS, CYCLE, RECORD)
+ENTITIES: Final[tuple[AnyEntity, ...]] = (AGENT, PROGRESS, CYCLE, RECORD, PRUNING)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from hivemem_runtime.ledger.entity import Index, Scalar, record_entity
 
@@ -37,3 +37,13 @@ RECORD: Final = record_entity(
     ),
     history=False,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """What one request pruned, in the wire format. The versions of an agent's key are its prunings."""
+
+    answer: dict[str, Any]
+
+
+PRUNING: Final = record_entity("pruning", Pruning)

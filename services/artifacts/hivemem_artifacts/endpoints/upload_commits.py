@@ -26,7 +26,7 @@ from hivemem_contracts.streams import MESSAGE_ID
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.requests.raw_subjects import NobodyListens, RawAnswer, RawRequest, ask
 from hivemem_runtime.ledger.port import Ledger, Outcome, value_of
-from hivemem_runtime.service import Call, Service, body_digest, require_unused
+from hivemem_runtime.service import Call, Service, body_digest, earlier_outcome
 
 FORWARD_SECONDS: Final = 60.0
 
@@ -63,7 +63,7 @@ class UploadCommits:
         """The worker's connection, for forwarding a commit to the holder of the upload."""
 
     async def commit(self, call: Call, body: requests.CommitUpload) -> Artifact:
-        await require_unused(self._ledger, call, UPLOAD, body.upload_id)
+        await earlier_outcome(self._ledger, call, UPLOAD, body.upload_id)
         upload = await find_upload(self._ledger, call.sender.tenant, body.upload_id)
         if not upload.open:
             await self._ledger.commit(call.note(UPLOAD, body.upload_id))

@@ -19,7 +19,7 @@ from hivemem_contracts.sizes import check_size
 from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.requests.raw_subjects import RawAnswer, RawRequest
 from hivemem_runtime.ledger.port import Ledger
-from hivemem_runtime.service import Call, Service, require_unused
+from hivemem_runtime.service import Call, Service, earlier_outcome
 
 PRESIGNED_SECONDS: Final = 604_800
 """The maximum lifetime of a presigned URL."""
@@ -90,7 +90,7 @@ class Uploads:
             raise InvalidRequest("size: a presigned upload must state its size", field="size")
 
     async def resume(self, call: Call, body: requests.ResumeUpload) -> models.Upload:
-        await require_unused(self._ledger, call, UPLOAD, body.upload_id)
+        await earlier_outcome(self._ledger, call, UPLOAD, body.upload_id)
         upload = await self._resumed(call.sender, body.upload_id)
         await self._ledger.commit(call.note(UPLOAD, body.upload_id))
         return upload
