@@ -65,7 +65,8 @@ async def test_a_deleted_memory_is_no_record_until_it_is_restored(bot: Bot, memo
     assert await bot.contents() == ["second"]
 
     async def noted() -> bool:
-        return (await bot.ask("prune", agent_id="alpha", max_entries=9, dry_run=True))["checked"] == 1
+        checked: int = (await bot.ask("prune", agent_id="alpha", max_entries=9, dry_run=True))["checked"]
+        return checked == 1
 
     await eventually(noted, "the deletion is noted")
     await memories.ask("restore", place)
