@@ -30,6 +30,10 @@ FILES = {
     "puts.json": '[{"namespace": "user:alice", "key": "name", "value": "Alice"}]',
     "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
     "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
+    "trace.json": (
+        '[{"type": "agent", "agent_id": "twin", "overrides": {}, "metadata": {}, "status": "active", "version": 1, '
+        '"created_by": "bot", "created_at": "2026-01-31T09:00:00Z", "updated_at": "2026-01-31T09:00:00Z"}]'
+    ),
     "report.txt": "a report",
 }
 URL = re.compile(rb"nats://[\d.]+:\d+")

@@ -20,6 +20,7 @@ _ANY_JSON: Final[Schema] = {
 _SCHEMAS: Final = ("additionalProperties", "items", "not", "propertyNames")
 _LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf")
 _MAPS_OF_SCHEMAS: Final = ("$defs", "properties")
+_OPENAPI_ONLY: Final = "discriminator"
 _OF_A_USE: Final = ("default", "description")
 """The keywords about the use of a named type, as opposed to the type itself."""
 
@@ -59,6 +60,8 @@ class _Walk:
 
     def _keywords(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for keyword, value in schema.items():
+            if keyword == _OPENAPI_ONLY:
+                continue
             if keyword in _SCHEMAS and isinstance(value, dict):
                 yield keyword, self.schema(cast("Schema", value))
             elif keyword in _LISTS_OF_SCHEMAS:

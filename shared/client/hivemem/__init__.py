@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from hivemem.received import Received as Received
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
+    from hivemem_contracts.agents.models import Agent as Agent
+    from hivemem_contracts.agents.models import AgentRecord as AgentRecord
+    from hivemem_contracts.agents.models import Cycle as Cycle
+    from hivemem_contracts.agents.models import Tool as Tool
+    from hivemem_contracts.agents.models import WorkspaceCue as WorkspaceCue
     from hivemem_contracts.artifacts.models import Artifact as Artifact
     from hivemem_contracts.artifacts.models import Upload as Upload
     from hivemem_contracts.errors import AlreadyExists as AlreadyExists
@@ -104,6 +109,7 @@ _HOMES = {
     "hivemem.publishing": ("Receipt",),
     "hivemem.received": ("OtherChange", "Received"),
     "hivemem.transfer": ("Exported", "Progress"),
+    "hivemem_contracts.agents.models": ("Agent", "AgentRecord", "Cycle", "Tool", "WorkspaceCue"),
     "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),
     "hivemem_contracts.errors": (
         "AlreadyExists",
