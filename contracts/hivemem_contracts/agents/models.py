@@ -14,7 +14,7 @@ from hivemem_contracts.named_types import NamedType
 from hivemem_contracts.patterns import CONTROL, SPACE_OR_CONTROL
 
 RECORDS_NAMESPACE: Final = "app:agents"
-"""The namespace above those of the agents: the records of an agent are memories in `app:agents:<agent_id>`."""
+"""The parent of all namespaces of records: an agent's records are memories in `app:agents:<agent_id>`."""
 
 AgentId = Annotated[
     str,

@@ -86,7 +86,7 @@ class RecordMemories:
         return found
 
     async def delete(self, sender: Sender, agent_id: str, keys: Sequence[str], message_id: str) -> None:
-        """Delete memories; those that are gone already are left alone. Raises the first other error."""
+        """Delete memories, where they still exist. Raises the first error of another kind."""
         namespace = namespace_of(agent_id)
         for start in range(0, len(keys), DELETED_AT_ONCE):
             some = keys[start : start + DELETED_AT_ONCE]

@@ -112,7 +112,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "agents propose": ("""agents propose scout 1 --plan '["look", "book"]'""",),
     "agents resume": ("agents resume scout",),
     "agents complete": ("""agents complete scout 1 success --output '{"ferry": "07:00"}'""",),
-    "agents abandon": ("agents abandon scout 2 'the port is closed'",),
+    "agents abandon": ("agents cycle-begin scout", "agents abandon scout 2 'the port is closed'"),
     "agents cycle": ("agents cycle scout 1",),
     "agents cycles": ("agents cycles scout --reverse --limit 10",),
     "agents record": ("agents record scout observation '\"The ferry leaves at seven.\"' --number 1",),
