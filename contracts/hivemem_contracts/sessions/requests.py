@@ -200,6 +200,10 @@ class ForkSession(RequestBody):
     new_session_id: Id | None = Field(default=None, description="A ULID if left out.")
 
 
+class FindShared(RequestBody):
+    session_ids: list[Id] = Field(min_length=1, max_length=BATCH_ITEMS)
+
+
 class ListSessions(RequestBody):
     """List sessions with all of the given properties."""
 

@@ -20,6 +20,7 @@ from hivemem_contracts.sessions.replies import (
     SessionPage,
     SessionView,
     SessionWritten,
+    SharedSessions,
     StateSet,
     StateView,
 )
@@ -317,6 +318,19 @@ class SessionsOperations(ServiceMethods):
                 IdempotencyConflict.
         """
         return await self._send(operations.FORK, locals())
+
+    @reads(operations.SHARED)
+    async def shared(
+        self,
+        *,
+        session_ids: Sequence[str],
+    ) -> SharedSessions:
+        """Find the sessions, living or deleted, whose events or large values living forks share.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.SHARED, locals())
 
     @reads(operations.LIST)
     async def list(
