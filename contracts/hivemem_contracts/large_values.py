@@ -27,7 +27,7 @@ class LargeValue(RequestBody):
 
 
 class LargeReference(RequestBody):
-    """What stands in place of a value."""
+    """The form of a reference on the wire."""
 
     large: LargeValue = Field(alias=LARGE)
 

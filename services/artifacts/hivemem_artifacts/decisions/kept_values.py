@@ -15,7 +15,7 @@ def keep_values(heads: Heads, session_id: str, values: KeptValues) -> Decision:
 
 
 def end_keeping(heads: Heads, session_id: str, until: int) -> Decision:
-    """Record that the values are deleted, unless those of a later session are kept by now."""
+    """Record that the values are deleted, unless a later session with its id has kept values by now."""
     known = value_of(heads(KEPT_VALUES, session_id))
     if known is None or not known.kept or known.until != until:
         return []

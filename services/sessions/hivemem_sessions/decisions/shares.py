@@ -15,8 +15,8 @@ SEGMENTS: Final = 256
 def share_segments(
     fork: str, segments: Sequence[Sequence[Any]], owners: Sequence[str] = ()
 ) -> list[Append[Share, Share]]:
-    """Return one share for each session whose events the new fork reads, and for those of `owners`, which have large
-    values of its state."""
+    """Return one share for each session whose events the new fork reads, and for each of `owners`, whose large
+    values its state has."""
     positions = dict.fromkeys(owners, 0) | {owner: int(offset) + int(through) for owner, through, offset in segments}
     if len(positions) > SEGMENTS:
         raise TooLarge(
