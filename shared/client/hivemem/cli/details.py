@@ -92,5 +92,7 @@ def _texts(name: str, value: Any, *, json: bool) -> list[str]:
 
 def _is_nested(value: Any, depth: int) -> bool:
     """Return whether a value has a heading, and lines of its own."""
+    if is_reference(value):
+        return False
     filled = isinstance(value, BaseModel) or bool(all_of(value, BaseModel)) or (isinstance(value, dict) and value != {})
-    return filled and depth < DEEPEST and not is_reference(value)
+    return filled and depth < DEEPEST
