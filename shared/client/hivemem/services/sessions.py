@@ -142,8 +142,8 @@ class SessionsOperations(ServiceMethods):
         """Page through a session's events, forwards or backwards, by type, author or time.
 
         Args:
-            after: Only later sequences than this.
-            before: Only earlier sequences than this.
+            after: Only later sequences than this. From 0 to 9223372036854775807.
+            before: Only earlier sequences than this. From 1 to 9223372036854775807.
             since: Only events committed at this moment or later.
             until: Only events committed before this moment.
             limit: From 1 to 1000.
