@@ -17,6 +17,9 @@ that size a message with headers closes the connection."""
 VALUE_BYTES: Final = 262_144
 """One state value, one event's content, one metadata object, encoded as JSON."""
 
+LARGE_VALUE_BYTES: Final = 8_388_608
+"""One state value or one event's content that is kept as a file of its session, encoded as JSON."""
+
 STATE_BYTES: Final = 524_288
 """All keys of one state scope together: a session's own, a user's, an app's, a project's."""
 

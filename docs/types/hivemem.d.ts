@@ -564,6 +564,7 @@ export interface Event {
   sequence: number;
   type: string;
   author: string | null;
+  /** Any JSON, or the reference to a large value. */
   content?: Json;
   /** Its change of the state; `null` for a deleted key. */
   state_delta?: { [key: string]: Json } | null;
@@ -596,6 +597,10 @@ export interface ExportPage {
   /** Lines that `import` takes. */
   items: ImportedMemory[];
   cursor: string | null;
+}
+
+export interface FindShared {
+  session_ids: Id[];
 }
 
 export interface ForkNamespace {
@@ -1155,7 +1160,7 @@ export interface NewEvent {
   type: Id;
   /** The author; the acting agent if left out. */
   author?: Id | null;
-  /** Any JSON. At most 262,144 bytes as JSON in UTF-8. */
+  /** Any JSON, or the reference to a large value. At most 262,144 bytes as JSON in UTF-8. */
   content?: Json;
   /** At most 262,144 bytes as JSON in UTF-8. */
   metadata?: { [key: string]: Json };
@@ -1723,6 +1728,11 @@ export interface SetStatus {
 /** A SHA-256 hash, in hexadecimal. */
 export type Sha256 = string;
 
+export interface SharedSessions {
+  /** In the order of the request. */
+  session_ids: string[];
+}
+
 export interface SnapshotNamespace {
   namespace: NamespacePrefix;
   /** Now, if left out; following pages use the same moment. */
@@ -2146,6 +2156,8 @@ export interface Operations {
   "sessions.delete": { request: DeleteSession; reply: SessionDeleted };
   /** Create a new session that shares history up to a revision. */
   "sessions.fork": { request: ForkSession; reply: SessionWritten };
+  /** Find the sessions, living or deleted, whose events or large values living forks share. */
+  "sessions.shared": { request: FindShared; reply: SharedSessions };
   /** List sessions, newest or last updated first. */
   "sessions.list": { request: ListSessions; reply: SessionPage };
   /** Declare the state keys by which sessions of an app can be found. */

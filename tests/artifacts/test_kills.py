@@ -18,6 +18,8 @@ import pytest
 import hivemem
 from hivemem_artifacts.worker import ArtifactsSettings, open_store
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES as CHUNK
+from hivemem_sessions.worker import SessionsSettings
+from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing.contract import Address, Server
 from hivemem_testing.ports import free_port
 from hivemem_testing.process import ProcessServer, Program
@@ -231,6 +233,25 @@ async def test_a_download_survives_its_worker(files_mill: Mill, tmp_path: Path) 
         await hive.artifacts.download("s1", "a", to=tmp_path / "out", progress=strike)
         assert halfway.is_set()
         assert (tmp_path / "out").read_bytes() == DATA
+
+
+async def test_a_large_value_is_written_although_its_worker_dies(files_mill: Mill, tmp_path: Path) -> None:
+    sessions = build_sessions(SessionsSettings(nats_url=files_mill.nats_url, data=tmp_path / "sessions"))
+    await sessions.start()
+    doomed = files_mill.worker("append", 3, "after")
+    page = "x" * 3_000_000
+    async with connected(files_mill) as hive:
+        session = await hive.sessions.create(app_name="app", user_id="ann", session_id="s1")
+        event = hivemem.NewEvent(type="page", content=page)
+        work = asyncio.create_task(hive.sessions.append(session_id="s1", event=event, state_delta={"page": page}))
+        await eventually(lambda: not alive(doomed), "the step is reached, and the worker dies")
+        files_mill.worker()
+        assert (await work).revision == session.revision + 1
+        view = await hive.sessions.get(session_id="s1", events=1)
+        assert view.session.state == {"page": page}
+        assert view.events[0].content == page
+        assert len((await hive.artifacts.list(session_id="s1")).items) == 1
+    await sessions.stop()
 
 
 async def test_every_step_is_struck() -> None:

@@ -14,6 +14,7 @@ import hivemem
 from hivemem.cli.columns import IMPORTANT, ONE_OF
 from hivemem.cli.services import OWN
 from hivemem_contracts.catalog import SERVICES
+from hivemem_contracts.large_values import reference_to
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.sessions.replies import EventPage, SessionView, StateSet, StateView
 from hivemem_contracts.streams import INGEST
@@ -215,6 +216,10 @@ async def test_a_pipe_gets_each_item_whole_on_a_line(shared_server: Server, flee
         ([1, {"a": "b"}], 'value     [1,{"a":"b"}]'),
         ("one\ntwo", "value     one\n          two"),
         ("\x1b[2Jx\u202ey\x9bz\U000e0041", r"value     \u001b[2Jx\u202ey\u009bz\udb40\udc41"),
+        (
+            reference_to("acme", "s1", "ab" * 32, 3_009_001),
+            "value     (3,009,001 bytes, sha256 abababababab…; --json shows all)",
+        ),
         ({"\nrevision  9": {"deep": True}}, "value\n  \\nrevision  9\n    deep  true"),
     ],
 )

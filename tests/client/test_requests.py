@@ -130,8 +130,9 @@ async def test_a_body_of_another_operation_is_refused(hive: hivemem.Hive) -> Non
 
 
 async def test_a_body_over_the_limit_is_refused_before_it_is_sent(hive: hivemem.Hive, fleet: Fleet) -> None:
+    plain = hive.with_options(large_values=False)
     with pytest.raises(hivemem.TooLarge, match=str(MESSAGE_BYTES)):
-        await hive.sessions.append(session_id="s1", event=hivemem.NewEvent(type="note", content="x" * MESSAGE_BYTES))
+        await plain.sessions.append(session_id="s1", event=hivemem.NewEvent(type="note", content="x" * MESSAGE_BYTES))
 
     assert fleet.asked == []
 

@@ -16,6 +16,7 @@ from hivemem_contracts.changes import Change
 from hivemem_contracts.documents.folder import BrokenPageError, stale, write
 from hivemem_contracts.documents.shapes import fields
 from hivemem_contracts.errors import ALL_ERRORS, error_from_body
+from hivemem_contracts.large_values import require_own
 from hivemem_contracts.limits import VALUE_BYTES
 from hivemem_contracts.sessions.replies import EventPage, StateView
 from hivemem_contracts.sessions.requests import GetSession
@@ -139,7 +140,9 @@ def test_every_body_has_a_schema_that_is_whole_in_itself() -> None:
 
 def test_a_schema_says_how_large_a_value_may_be() -> None:
     event = read(DOCS / "schemas" / "sessions.append.request.json")["$defs"]["NewEvent"]["properties"]
-    assert event["content"]["description"] == f"Any JSON. At most {VALUE_BYTES:,} bytes as JSON in UTF-8."
+    assert event["content"]["description"] == (
+        f"Any JSON, or the reference to a large value. At most {VALUE_BYTES:,} bytes as JSON in UTF-8."
+    )
 
 
 def test_the_tables_have_types_and_defaults() -> None:
@@ -201,4 +204,5 @@ def test_the_examples_of_the_page_are_valid() -> None:
     text = (DOCS / PAGE).read_text(encoding="utf-8")
     examples = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
     assert error_from_body(examples[0]).body() == examples[0]
-    assert Change.model_validate(examples[1]).model_dump(mode="json") == examples[1]
+    require_own("acme", "s-1", examples[1], "event.content")
+    assert Change.model_validate(examples[2]).model_dump(mode="json") == examples[2]

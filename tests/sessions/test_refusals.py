@@ -53,6 +53,7 @@ async def test_an_unknown_field_is_refused_by_name(bot: Agent, operation: str) -
         "append_batch": {"appends": [{"session_id": "s", "event": {"type": "n"}}]},
         "state_set": {"session_id": "s", "key": "k", "value": 1},
         "set_status": {"session_id": "s", "status": "active"},
+        "shared": {"session_ids": ["s"]},
         "list": {},
         "app_put": {"app_name": "a", "state_indexes": []},
         "app_get": {"app_name": "a"},

@@ -22,7 +22,12 @@ _LIMITS: Final = (
     ("an inbox prefix, made of the tenant and the agent", limits.INBOX_PREFIX_BYTES, "bytes"),
     ("the body of a request or a durable command", limits.MESSAGE_BYTES, "bytes"),
     ("one state value, one event's content, one metadata object, as JSON", limits.VALUE_BYTES, "bytes"),
-    ("all keys of one state scope together, as JSON", limits.STATE_BYTES, "bytes"),
+    ("a large value: content or a value of a session's own state, as a file", limits.LARGE_VALUE_BYTES, "bytes"),
+    (
+        "all keys of one state scope together, as JSON",
+        limits.STATE_BYTES,
+        "bytes, of which a large value is its reference",
+    ),
     ("the state indexes of one app", limits.STATE_INDEXES, "keys"),
     ("the definition of one state machine, as JSON", limits.MACHINE_BYTES, "bytes"),
     ("all guards of one event together", limits.EXPRESSION_STEPS, "steps"),

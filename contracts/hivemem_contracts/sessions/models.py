@@ -43,7 +43,7 @@ class NewEvent(RequestBody):
     )
     type: Id = Field(description="The kind of event; a session's machine reacts to it.")
     author: Id | None = Field(default=None, description="The author; the acting agent if left out.")
-    content: Value = Field(default=None, description="Any JSON.")
+    content: Value = Field(default=None, description="Any JSON, or the reference to a large value.")
     metadata: Metadata = Field(default_factory=dict)
     parent_id: Id | None = Field(default=None, description="The event that this one answers or continues.")
     occurred_at: Time | None = Field(default=None, description="When it happened, if that is not now.")
@@ -56,7 +56,7 @@ class Event(ReplyBody):
     sequence: int = Field(description="Counts the events of the session from 1, without a gap.")
     type: str
     author: str | None
-    content: JsonValue = None
+    content: JsonValue = Field(default=None, description="Any JSON, or the reference to a large value.")
     state_delta: dict[str, JsonValue] | None = Field(
         default=None, description="Its change of the state; `null` for a deleted key."
     )

@@ -130,6 +130,13 @@ FORK = Operation(
     route="session_id",
     errors=(NotFound, AlreadyExists),
 )
+SHARED = Operation(
+    NAME,
+    "shared",
+    requests.FindShared,
+    replies.SharedSessions,
+    summary="Find the sessions, living or deleted, whose events or large values living forks share.",
+)
 LIST = Operation(
     NAME,
     "list",
@@ -189,6 +196,7 @@ SESSIONS: Final = ServiceContract(
         ARCHIVE,
         DELETE,
         FORK,
+        SHARED,
         LIST,
         APP_PUT,
         APP_GET,

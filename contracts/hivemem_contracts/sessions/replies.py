@@ -55,6 +55,10 @@ class EventPage(ReplyBody):
     cursor: str | None
 
 
+class SharedSessions(ReplyBody):
+    session_ids: list[str] = Field(description="In the order of the request.")
+
+
 class StateView(ReplyBody):
     """The state: `state` for all keys, `value` for one key."""
 

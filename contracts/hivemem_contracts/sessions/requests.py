@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from hivemem_contracts.field_rules import combination, refuses
 from hivemem_contracts.fields import Cursor, ExpectedVersion, Limit, Metadata, Value, Version
 from hivemem_contracts.identifiers import AgentName, Id, Time
+from hivemem_contracts.json_limits import INTEGER_MAXIMUM
 from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, LIST_MAXIMUM, STATE_INDEXES
 from hivemem_contracts.model import RequestBody
 from hivemem_contracts.named_types import NamedType
@@ -107,10 +108,10 @@ class AppendEvents(RequestBody):
 
 class ListEvents(RequestBody):
     session_id: Id
-    after: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+    after: Annotated[int, Field(ge=0, le=INTEGER_MAXIMUM)] | None = Field(
         default=None, description="Only later sequences than this."
     )
-    before: Annotated[int, Field(ge=1, le=2**53)] | None = Field(
+    before: Annotated[int, Field(ge=1, le=INTEGER_MAXIMUM)] | None = Field(
         default=None, description="Only earlier sequences than this."
     )
     since: Time | None = Field(default=None, description="Only events committed at this moment or later.")
@@ -198,6 +199,10 @@ class ForkSession(RequestBody):
     session_id: Id
     revision: Revision | None = Field(default=None, description="Share history up to here; up to now if left out.")
     new_session_id: Id | None = Field(default=None, description="A ULID if left out.")
+
+
+class FindShared(RequestBody):
+    session_ids: list[Id] = Field(min_length=1, max_length=BATCH_ITEMS)
 
 
 class ListSessions(RequestBody):

@@ -17,6 +17,7 @@ from hivemem_artifacts.endpoints.uploads import Uploads
 from hivemem_artifacts.entities import ENTITIES
 from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.reactions import reactions
+from hivemem_artifacts.reactions.kept_values import ForkedValues
 from hivemem_artifacts.reactions.sessions import SessionFiles
 from hivemem_artifacts.reactions.upkeep import Upkeep
 from hivemem_artifacts.reactions.views import SessionViews
@@ -24,6 +25,7 @@ from hivemem_contracts.artifacts.operations import ARTIFACTS
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.limits import ARTIFACT_BYTES
 from hivemem_runtime.bus.feed.announcer import Announcer
+from hivemem_runtime.bus.requests.outgoing import Asking
 from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
@@ -83,6 +85,8 @@ def build(settings: ArtifactsSettings) -> Worker:
     raw = RawSubjects(store, open_uploads, uploads, commits, ArtifactReads(ledger, store), service.policy)
     bind(service, raw, references=references, deleter=deleter, collector=collector, largest=largest)
     views = SessionViews(ledger, store)
+    asking = Asking()
+    forked_values = ForkedValues(ledger, deleter, asking)
     upkeep = Upkeep(
         ledger,
         store,
@@ -91,10 +95,11 @@ def build(settings: ArtifactsSettings) -> Worker:
         deleter,
         collector,
         views,
+        forked_values,
         upload_seconds=upload_seconds,
         gc_seconds=settings.gc_seconds,
     )
-    session_files = SessionFiles(ledger, deleter, open_uploads)
+    session_files = SessionFiles(ledger, deleter, open_uploads, forked_values)
     return Worker(
         settings,
         Parts(
@@ -102,7 +107,7 @@ def build(settings: ArtifactsSettings) -> Worker:
             ledger,
             announcer,
             reactions=reactions(views, session_files),
-            background=(raw, upkeep),
+            background=(asking, raw, upkeep),
         ),
     )
 

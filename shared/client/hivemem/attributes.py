@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hivemem.artifacts import Artifacts
 from hivemem.services.agents import AgentsOperations
 from hivemem.services.memory import MemoryOperations
-from hivemem.services.sessions import SessionsOperations
+from hivemem.sessions import Sessions
 from hivemem.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class Services:
     """Every service of the fleet, by its name."""
 
     def __init__(self, hive: "Hive") -> None:
-        self.sessions = SessionsOperations(hive)
+        self.sessions = Sessions(hive)
         self.memory = MemoryOperations(hive)
         self.artifacts = Artifacts(hive)
         self.vectors = Vectors(hive)

@@ -16,6 +16,7 @@ from hivemem.connection import Connection
 from hivemem.dead import DeadLetters
 from hivemem.feed import Feed
 from hivemem.importing import Existing, Imported, import_from
+from hivemem.large_values import IN_A_REPLY, READS, resolved
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
 from hivemem.methods import Command
@@ -53,6 +54,7 @@ class OptionFields(TypedDict, total=False):
     attempt_seconds: float
     retries: int
     message_id: str | None
+    large_values: bool
     traceparent: str | None
 
 
@@ -129,16 +131,22 @@ class Hive(Services):
             self._subjects[operation] = subject
         options = patient_options(self.options, operation, body)
         headers: dict[str, str] | None = None
+        message_id = ""
         if operation.writes:
             headers = write_headers(MESSAGE_ID, options.message_id, options)
+            message_id = headers[MESSAGE_ID]
         elif options.traceparent:
             headers = {"traceparent": options.traceparent}
-        message = await ask(self.connection, subject, encode_body(body), headers, options, operation.full_name)
+        _, payload = await encode_body(self, operation, body, message_id, requested=True)
+        message = await ask(self.connection, subject, payload, headers, options, operation.full_name)
         try:
-            return operation.reply.model_validate_json(message.data)
+            reply = operation.reply.model_validate_json(message.data)
         except pydantic.ValidationError as error:
             detail = f"{operation.full_name}: the reply is not of a version that this client knows: {error}"
             raise Internal(detail) from error
+        if options.large_values and IN_A_REPLY in message.data and operation in READS:
+            return await resolved(self, reply, dangling=True)
+        return reply
 
     @overload
     async def publish(
@@ -156,7 +164,7 @@ class Hive(Services):
         they were published. Raises `InvalidRequest`, `TooLarge`, `Overloaded` if the bus stayed full, and
         `Unavailable`. Then the command may still arrive, so repeat it with the same message id.
         """
-        prepared = prepare(self, command, args, fields)
+        prepared = await prepare(self, command, args, fields)
         return await publish_prepared(self.connection, prepared, self.options)
 
     def pipeline(self, max_pending: int = PIPELINE_PENDING) -> Pipeline:

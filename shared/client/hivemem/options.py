@@ -24,6 +24,10 @@ class CallOptions:
     message_id: str | None = None
     """The idempotency key of a write. Each call gets a fresh one unless this is set."""
 
+    large_values: bool = True
+    """Whether values of sessions over 256 KiB are kept as files, and read again with what has them. Without, such a
+    write raises `TooLarge`, and replies have the references."""
+
     traceparent: str | None = None
     """The W3C trace context that the call belongs to."""
 

@@ -3,18 +3,21 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, overload
 
 from nats.aio.msg import Msg
 
 from hivemem.connection import Outgoing
 from hivemem.jetstream import jetstream_result
 from hivemem.methods import Command
-from hivemem.publishing import Body, Commands, Prepared, Receipt, prepare, publish_prepared, refusal
+from hivemem.publishing import Body, Prepared, Receipt, prepare, publish_prepared, refusal
 from hivemem.retries import persist
 from hivemem_contracts.errors import HiveError, Unavailable
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.operations import Fields
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
 
 PIPELINE_PENDING: Final = 256
 BATCH_FROM: Final = 16
@@ -38,10 +41,10 @@ class Pipeline:
     manager it flushes at the end; if the block raised, it abandons unacknowledged commands.
     """
 
-    def __init__(self, commands: Commands, max_pending: int) -> None:
+    def __init__(self, hive: "Hive", max_pending: int) -> None:
         if max_pending < 1:
             raise ValueError("max_pending is one or more")
-        self._commands = commands
+        self._hive = hive
         self._slots = asyncio.Semaphore(max_pending)
         self._waiting: list[_Waiting] = []
         self._pending: set[asyncio.Future[Receipt]] = set()
@@ -63,7 +66,7 @@ class Pipeline:
         Returns a future of its receipt. Raises `InvalidRequest` and `TooLarge` at once. Later failures are set on the
         future, and raised by `flush`.
         """
-        prepared = prepare(self._commands, command, args, fields)
+        prepared = await prepare(self._hive, command, args, fields)
         await self._slots.acquire()
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._pending.add(receipt)
@@ -117,7 +120,7 @@ class Pipeline:
 
     async def _send_batch(self, group: Sequence[_Waiting]) -> None:
         """Send a batch. If the bus refuses it for good, send its commands one by one to find the faulty one."""
-        connection, options = self._commands.connection, self._commands.options
+        connection, options = self._hive.connection, self._hive.options
 
         async def attempt(seconds: float) -> Msg:
             return await connection.request_batch(_batch_of(group), seconds)
@@ -150,7 +153,7 @@ class Pipeline:
                 continue
             command, receipt = waiting
             try:
-                _resolve(receipt, await publish_prepared(self._commands.connection, command, self._commands.options))
+                _resolve(receipt, await publish_prepared(self._hive.connection, command, self._hive.options))
             except HiveError as error:
                 self._failed[command.route] = error
                 _refuse(receipt, error)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pydantic
@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError
 
 from hivemem.connection import Connection
 from hivemem.jetstream import JetStreamError, jetstream_result
+from hivemem.large_values import WRITES, LargeValueWriter
 from hivemem.methods import Command, body_fields, check_arguments, published, set_fields
 from hivemem.options import CallOptions
 from hivemem.retries import ask
@@ -19,11 +20,15 @@ from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import HiveError, InvalidRequest, Overloaded, TooLarge, Unavailable
 from hivemem_contracts.identifiers import derived_id, new_id
 from hivemem_contracts.json_values import plain_json
-from hivemem_contracts.limits import MESSAGE_BYTES
+from hivemem_contracts.limits import MESSAGE_BYTES, VALUE_BYTES
 from hivemem_contracts.model import RequestBody, invalid_request
 from hivemem_contracts.operations import AnyOperation
+from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import COMMAND_ID, INGEST
 from hivemem_contracts.subjects import command_subject
+
+if TYPE_CHECKING:
+    from hivemem.hive import Hive
 
 RETRY_AFTER_MS: Final = 1_000
 _FULL: Final = {10023, 10028, 10047, 10077}
@@ -83,20 +88,24 @@ def build_body(operation: AnyOperation, body: Body) -> BaseModel:
     return model
 
 
-def encode_body(body: BaseModel) -> bytes:
-    """Return the JSON of a body. Raises `TooLarge`, and `InvalidRequest` for text that has no encoding in UTF-8."""
+async def encode_body(
+    hive: "Hive", operation: AnyOperation, body: BaseModel, message_id: str, *, requested: bool
+) -> tuple[BaseModel, bytes]:
+    """Return a body and its JSON, with references in place of large values, which are stored. Raises `TooLarge`, and
+    `InvalidRequest` for text that has no encoding in UTF-8."""
+    payload = _encoded(body)
+    if len(payload) > VALUE_BYTES and operation in WRITES and hive.options.large_values:
+        body = await LargeValueWriter(hive, message_id, requested=requested).body(body)
+        payload = _encoded(body)
+    check_size("body", len(payload), MESSAGE_BYTES)
+    return body, payload
+
+
+def _encoded(body: BaseModel) -> bytes:
     try:
-        payload = body_fields(body)
+        return body_fields(body)
     except PydanticSerializationError as error:
         raise _not_json(body) from error
-    if len(payload) > MESSAGE_BYTES:
-        raise TooLarge(
-            f"body: {len(payload)} bytes, {MESSAGE_BYTES} at most",
-            field="body",
-            limit=MESSAGE_BYTES,
-            actual=len(payload),
-        )
-    return payload
 
 
 def _not_json(body: BaseModel) -> InvalidRequest:
@@ -115,21 +124,8 @@ def write_headers(header: str, message_id: str | None, options: CallOptions) -> 
     return headers
 
 
-class Commands(Protocol):
-    """The part of the client that publishing needs."""
-
-    @property
-    def tenant(self) -> str: ...
-    @property
-    def agent(self) -> str: ...
-    @property
-    def options(self) -> CallOptions: ...
-    @property
-    def connection(self) -> Connection: ...
-
-
-def prepare(
-    commands: Commands, what: Command[..., Any] | str, args: tuple[Any, ...], fields: dict[str, Any]
+async def prepare(
+    hive: "Hive", what: Command[..., Any] | str, args: tuple[Any, ...], fields: dict[str, Any]
 ) -> Prepared:
     """Read the two shapes of `publish`: a bound method and its fields, or a name and a body."""
     if isinstance(what, str):
@@ -144,22 +140,23 @@ def prepare(
     if not operation.durable:
         reason = "" if operation.writes else ", because it only reads"
         raise InvalidRequest(f"operation: {operation.full_name} can only be requested{reason}", field="operation")
-    options = commands.options
+    options = hive.options
     # Not `Nats-Msg-Id`: the server would drop a command of another operation or agent with the same id.
     headers = write_headers(COMMAND_ID, message_id or options.message_id, options)
     model = build_body(operation, body)
+    message_id = headers[COMMAND_ID]
+    model, payload = await encode_body(hive, operation, model, message_id, requested=False)
     named = getattr(model, operation.route) if operation.route else None
     if route is not None and named is not None and route != named:
         raise InvalidRequest(f"route: the body says {named!r}, the caller says {route!r}", field=operation.route)
     # Without a route there is no order to keep, and a derived route lets any partition take it. It is the
     # same for a repeated command: the id of the object that the worker creates.
-    message_id = headers[COMMAND_ID]
-    created = derived_id(operation.full_name, commands.agent, message_id) if operation.route else message_id
+    created = derived_id(operation.full_name, hive.agent, message_id) if operation.route else message_id
     route = named or route or created
     return Prepared(
         operation.full_name,
-        command_subject(commands.tenant, commands.agent, operation.service, operation.name, route),
-        encode_body(model),
+        command_subject(hive.tenant, hive.agent, operation.service, operation.name, route),
+        payload,
         headers,
         route,
     )

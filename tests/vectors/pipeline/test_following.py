@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hivemem_contracts.large_values import reference_to
 from hivemem_runtime.ledger.port import Append, Write
 from hivemem_testing.heads import DictHeads
 from hivemem_vectors.pipeline.decisions.changes import AskingSession, follow, let_go, version_of_event
@@ -24,6 +25,17 @@ async def test_an_event_under_way_moves_with_its_session(bench: Bench) -> None:
     [point] = (await bench.points()).values()
     assert point.values["scope"] == ["project=q"]
     await bench.check_points()
+
+
+def test_of_large_content_the_text_of_the_metadata_is_indexed() -> None:
+    event = {"sequence": 1, "author": "bot", "content": reference_to(TENANT, "s1", "ab" * 32, 300_000)}
+    texts = [
+        version_of_event(
+            TENANT, "s1", [], {**event, "event_id": "e1", "metadata": metadata, "at": "2026-01-01T00:00:00Z"}
+        ).text
+        for metadata in ({}, {"text": "a guide"})
+    ]
+    assert texts == ["", "bot: a guide"]
 
 
 def test_of_two_workers_the_one_that_knows_more_of_a_session_is_right() -> None:

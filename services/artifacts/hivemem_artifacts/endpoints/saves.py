@@ -14,6 +14,7 @@ from hivemem_artifacts.entities.places import place_of
 from hivemem_contracts.artifacts import operations, requests
 from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.large_values import FOLDER, value_name
 from hivemem_contracts.limits import ARTIFACT_INLINE_BYTES
 from hivemem_contracts.sizes import check_size
 from hivemem_runtime.ledger.port import Ledger, Outcome
@@ -31,6 +32,7 @@ async def save(
     check_size("data_base64", len(data), min(ARTIFACT_INLINE_BYTES, largest))
     digest = sha256(data).hexdigest()
     require_hash(body.sha256, digest)
+    require_value_name(body.name, digest)
     tenant, place = call.sender.tenant, place_of(body.session_id, body.name)
     require_announceable(tenant, body.session_id, body.name)
     content_type = content_type_of(data[:SNIFFED_BYTES], body.name, body.content_type)
@@ -62,3 +64,10 @@ def _data(text: str) -> bytes:
 def require_hash(said: str | None, actual: str) -> None:
     if said is not None and said != actual:
         raise InvalidRequest(f"sha256: the bytes have {actual}, not {said}", field="sha256", actual=actual)
+
+
+def require_value_name(name: str, sha256: str | None) -> None:
+    """Raise `InvalidRequest` unless the file of a large value is named after its bytes, which no version can change."""
+    if name.startswith(FOLDER) and (sha256 is None or name != value_name(sha256)):
+        wanted = "with a sha256" if sha256 is None else f"as {value_name(sha256)!r}"
+        raise InvalidRequest(f"name: files below {FOLDER!r} are large values, this one is saved {wanted}", field="name")

@@ -5,6 +5,7 @@ from typing import Final
 from hivemem_artifacts.decisions.uploads import Committed, abort_upload, begin_upload
 from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_artifacts.endpoints.reads import chunk_index
+from hivemem_artifacts.endpoints.saves import require_value_name
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits, committed_artifact, find_upload
 from hivemem_artifacts.entities.artifacts import require_announceable
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
@@ -60,6 +61,7 @@ class Uploads:
         if body.presigned:
             self._check_presigned(body)
         require_announceable(sender.tenant, body.session_id, body.name)
+        require_value_name(body.name, body.sha256)
         upload_id = derived_id("upload", sender.tenant, call.request_name)
         until = self._open_uploads.deadline()
         upload = Upload(

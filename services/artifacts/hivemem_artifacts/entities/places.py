@@ -5,6 +5,8 @@ Neither contains control characters, and no name contains the last code point, w
 
 from typing import Final
 
+from hivemem_contracts.large_values import FOLDER
+
 _BETWEEN: Final = "\x01"
 _LAST: Final = "\U0010ffff"
 
@@ -16,6 +18,11 @@ def place_of(session_id: str, name: str) -> str:
 def session_and_name(place: str) -> tuple[str, str]:
     session_id, _, name = place.partition(_BETWEEN)
     return session_id, name
+
+
+def is_value(place: str) -> bool:
+    """Return whether an artifact is a large value of its session."""
+    return session_and_name(place)[1].startswith(FOLDER)
 
 
 def within(session_id: str, prefix: str = "") -> tuple[str, str]:

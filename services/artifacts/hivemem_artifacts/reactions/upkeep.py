@@ -1,4 +1,4 @@
-"""The worker's timer. It expires uploads, resumes interrupted deletions and collects garbage."""
+"""The worker's timer. It expires uploads, resumes interrupted deletions, and collects values and garbage."""
 
 import time
 from contextlib import suppress
@@ -13,8 +13,9 @@ from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_artifacts.entities.deletions import DELETION
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
 from hivemem_artifacts.ports import BlobStore
+from hivemem_artifacts.reactions.kept_values import ForkedValues
 from hivemem_artifacts.reactions.views import SessionViews
-from hivemem_contracts.errors import HiveError, RevisionConflict
+from hivemem_contracts.errors import HiveError, RevisionConflict, Unavailable
 from hivemem_runtime.background import Timer
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.erasing import Announcements, erase_announced
@@ -47,6 +48,7 @@ class Upkeep(Timer):
         deleter: ArtifactDeleter,
         collector: GarbageCollector,
         views: SessionViews,
+        forked_values: ForkedValues,
         *,
         upload_seconds: int,
         gc_seconds: int,
@@ -58,6 +60,7 @@ class Upkeep(Timer):
         self._deleter = deleter
         self._collector = collector
         self._views = views
+        self._forked_values = forked_values
         self._upload_seconds = upload_seconds
         self._gc_seconds = gc_seconds
         self._collected = time.monotonic()
@@ -82,6 +85,8 @@ class Upkeep(Timer):
         """Collect garbage at the configured interval."""
         if time.monotonic() - self._collected >= self._gc_seconds:
             self._collected = time.monotonic()
+            with suppress(Unavailable):  # no sessions worker answers: at the next interval
+                await self._forked_values.release_all()
             await self.sweep()
             await self.collect()
 

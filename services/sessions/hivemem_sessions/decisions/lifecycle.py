@@ -11,6 +11,7 @@ from hivemem_contracts.sizes import check_size
 from hivemem_runtime.ledger.port import Append, Decision, Head, Heads
 from hivemem_runtime.merge_patch import merge_patch
 from hivemem_sessions.decisions.apps import declared_indexes
+from hivemem_sessions.decisions.large_values import owners_of_values
 from hivemem_sessions.decisions.machines import starting_machine
 from hivemem_sessions.decisions.preconditions import TRANSITIONS, expect, find_session, session_not_found
 from hivemem_sessions.decisions.shares import share_segments
@@ -124,7 +125,7 @@ def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], sessio
         "indexes": declared_indexes(heads, session.app_name),
     }
     fork: list[Append[Any, Any]] = [Append(SESSION, session_id, SessionRecord("forked", opening=opening))]
-    return fork + share_segments(session_id, segments)
+    return fork + share_segments(session_id, segments, owners_of_values(state))
 
 
 def _require_absent(heads: Heads, session_id: str) -> int:

@@ -12,19 +12,20 @@ SEGMENTS: Final = 256
 """The maximum number of sessions that contribute events to one session through forks of forks."""
 
 
-def share_segments(fork: str, segments: Sequence[Sequence[Any]]) -> list[Append[Share, Share]]:
-    """Return one share for each session whose events the new fork reads."""
-    if len(segments) > SEGMENTS:
+def share_segments(
+    fork: str, segments: Sequence[Sequence[Any]], owners: Sequence[str] = ()
+) -> list[Append[Share, Share]]:
+    """Return one share for each session whose events the new fork reads, and for each of `owners`, whose large
+    values its state has."""
+    positions = dict.fromkeys(owners, 0) | {owner: int(offset) + int(through) for owner, through, offset in segments}
+    if len(positions) > SEGMENTS:
         raise TooLarge(
-            f"fork: its events would come from {len(segments)} sessions, {SEGMENTS} at most",
+            f"fork: its events and values would come from {len(positions)} sessions, {SEGMENTS} at most",
             field="fork",
             limit=SEGMENTS,
-            actual=len(segments),
+            actual=len(positions),
         )
-    return [
-        Append(SHARE, share_id(owner, fork), Share(owner, fork, int(offset) + int(through)))
-        for owner, through, offset in segments
-    ]
+    return [Append(SHARE, share_id(owner, fork), Share(owner, fork, at)) for owner, at in positions.items()]
 
 
 def end_shares(heads: Heads, shares: Sequence[Share], status: str) -> Decision:

@@ -9,10 +9,11 @@ from hivemem_contracts.errors import HiveError, IdempotencyConflict
 from hivemem_contracts.identifiers import microseconds_from_time
 from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_runtime.ledger.cursor import encode_cursor
-from hivemem_runtime.ledger.port import Ledger, Outcome, RequestId, Write
+from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Outcome, RequestId, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import append_event
 from hivemem_sessions.decisions.event_ids import is_made, made_event_id, request_of
+from hivemem_sessions.decisions.large_values import check_event_values
 from hivemem_sessions.endpoints.event_pages import events_cursor, events_through, read_events
 from hivemem_sessions.endpoints.session_views import FoundSession, session_now
 from hivemem_sessions.entities import SESSION
@@ -29,10 +30,15 @@ def plan_append(call: Call, body: requests.AppendEvent, part: str = "") -> Write
     that the event id and the idempotency key of the append are stored once."""
     own, made = body.event.event_id, made_event_id(call.request_name + part)
     event_id, sender = own or made, call.sender
+
+    def decide(heads: Heads, now: int) -> Decision:
+        check_event_values(sender.tenant, body)
+        return append_event(heads, body, event_id, sender.agent)
+
     return call.step(
         SESSION,
         body.session_id,
-        lambda heads, now: append_event(heads, body, event_id, sender.agent),
+        decide,
         request_id=RequestId(request_of(made), call.digest, as_long_as_key=own is None),
         once=own,
         answered_by=request_of(own) if own is not None and is_made(own) else None,

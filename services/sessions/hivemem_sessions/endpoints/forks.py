@@ -1,21 +1,26 @@
-"""The operation that forks a session at its newest or an older revision."""
+"""The operations that fork a session at its newest or an older revision, and that find what forks share."""
 
 from functools import partial
+from typing import Final
 
 from hivemem_contracts.errors import NotFound
 from hivemem_contracts.identifiers import new_id
 from hivemem_contracts.sessions import operations, requests
-from hivemem_contracts.sessions.replies import SessionWritten
+from hivemem_contracts.sessions.replies import SessionWritten, SharedSessions
+from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import Decision, Head, Heads, Ledger
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import fork_session
 from hivemem_sessions.endpoints.session_views import session_at_revision, session_now, written_session
-from hivemem_sessions.entities import SESSION, SessionHead
+from hivemem_sessions.entities import SESSION, SHARE, SessionHead
 from hivemem_sessions.entities.announcements import require_announceable
+
+SHARES_AT_ONCE: Final = 100
 
 
 def bind(service: Service) -> None:
     service.handler(operations.FORK, partial(fork, service.ledger))
+    service.handler(operations.SHARED, partial(find_shared, service.ledger))
 
 
 async def fork(ledger: Ledger, call: Call, body: requests.ForkSession) -> SessionWritten:
@@ -41,3 +46,23 @@ async def _origin(ledger: Ledger, tenant: str, body: requests.ForkSession) -> He
         return (await session_at_revision(ledger, tenant, body.session_id, body.revision))[0]
     except NotFound as error:
         return error
+
+
+async def find_shared(ledger: Ledger, call: Call, body: requests.FindShared) -> SharedSessions:
+    """Return the sessions that living forks share. Of a deleted session the answer is final once it is "no", because
+    it cannot be forked any more."""
+    found = [session_id for session_id in body.session_ids if await _is_shared(ledger, call.sender.tenant, session_id)]
+    return SharedSessions(session_ids=found)
+
+
+async def _is_shared(ledger: Ledger, tenant: str, session_id: str) -> bool:
+    """Return whether a fork lives. The shares of a deleted one end a moment after its deletion is announced."""
+    async for shares in pages(
+        lambda cursor: ledger.find(
+            SHARE, tenant, "owner", equals={"owner": session_id}, cursor=cursor, limit=SHARES_AT_ONCE
+        )
+    ):
+        forks = await ledger.heads(SESSION, tenant, [head.value.fork for head in shares if head.value is not None])
+        if any(fork.value is not None for fork in forks.values()):
+            return True
+    return False

@@ -7,9 +7,10 @@ from typing import Any
 from hivemem_contracts.identifiers import microseconds_from_time, new_id, time_from_microseconds
 from hivemem_contracts.sessions import operations, replies, requests
 from hivemem_runtime.ledger.cursor import encode_cursor
-from hivemem_runtime.ledger.port import Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import begin_deletion, change_status, create_session, update_session
+from hivemem_sessions.decisions.large_values import check_state_values
 from hivemem_sessions.endpoints.deletion import SessionEraser
 from hivemem_sessions.endpoints.event_pages import read_events
 from hivemem_sessions.endpoints.session_views import (
@@ -43,7 +44,12 @@ def plan_create(call: Call, body: requests.CreateSession) -> Write:
     scopes = scope_ids(body.user_id, body.app_name, body.project_id).values()
     require_announceable(call.sender.tenant, session_id, scopes)
     reads = [(APP, body.app_name)]
-    return call.write(SESSION, session_id, lambda heads, now: create_session(heads, body, session_id), reads)
+
+    def decide(heads: Heads, now: int) -> Decision:
+        check_state_values(call.sender.tenant, session_id, body.initial_state or {}, "initial_state")
+        return create_session(heads, body, session_id)
+
+    return call.write(SESSION, session_id, decide, reads)
 
 
 def plan_update(call: Call, body: requests.UpdateSession) -> Write:

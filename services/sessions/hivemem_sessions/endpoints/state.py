@@ -4,9 +4,10 @@ from functools import partial
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.sessions import operations, replies, requests
-from hivemem_runtime.ledger.port import Ledger, Outcome, Write
+from hivemem_runtime.ledger.port import Decision, Heads, Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import set_state
+from hivemem_sessions.decisions.large_values import check_state_value
 from hivemem_sessions.endpoints.session_views import session_now, whole_state
 from hivemem_sessions.entities import SCOPE, SESSION, State, is_shared, scope_ids
 
@@ -17,7 +18,11 @@ def bind(service: Service) -> None:
 
 
 def plan_state_set(call: Call, body: requests.SetState) -> Write:
-    return call.write(SESSION, body.session_id, lambda heads, now: set_state(heads, body))
+    def decide(heads: Heads, now: int) -> Decision:
+        check_state_value(call.sender.tenant, body.session_id, body.key, body.value, "value")
+        return set_state(heads, body)
+
+    return call.write(SESSION, body.session_id, decide)
 
 
 def answer_state_set(call: Call, body: requests.SetState, outcome: Outcome) -> replies.StateSet:

@@ -1,4 +1,4 @@
-"""Shares: the events that a fork reads from another session, and the deletions that wait for them."""
+"""Shares: the events and large values that a fork has from another session, and the deletions that wait for them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,8 @@ from hivemem_runtime.ledger.entity import Index, record_entity
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A fork's claim on the events of a session, through a position. Head and record have the same shape.
+    """A fork's claim on the events of a session, through a position, and on its large values. Head and record have the
+    same shape.
 
     The status is "shared" while the fork lives, "ended" after the fork is deleted, and "released" once events that no
     other fork shares are removed. A retry of an interrupted deletion continues from the status.

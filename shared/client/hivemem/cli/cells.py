@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hivemem.cli.visible import visible
 from hivemem_contracts.identifiers import format_time
+from hivemem_contracts.large_values import reference_in
 
 Kind = TypeVar("Kind")
 LONGEST: Final = 2_000
@@ -49,6 +50,8 @@ def short_text(value: Any, *, json: bool = False) -> str:
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return clock(value)
+    if (large := reference_in(value)) is not None:
+        return f"({large.size:,} bytes, sha256 {large.sha256[:12]}…; --json shows all)"
     words = None if json else all_of(value, str)
     return beginning(visible(", ".join(words)) if words else whole_text(value, json=json))
 

@@ -12,6 +12,7 @@ from hivemem.cli.cells import all_of, beginning, clock, fields_of, folded, short
 from hivemem.cli.columns import BULK, ONE_OF, takes_json
 from hivemem.cli.tables import table_lines
 from hivemem.cli.visible import visible, visible_lines
+from hivemem_contracts.large_values import is_reference
 
 INDENT: Final = 2
 DEEPEST: Final = 4
@@ -91,5 +92,7 @@ def _texts(name: str, value: Any, *, json: bool) -> list[str]:
 
 def _is_nested(value: Any, depth: int) -> bool:
     """Return whether a value has a heading, and lines of its own."""
+    if is_reference(value):
+        return False
     filled = isinstance(value, BaseModel) or bool(all_of(value, BaseModel)) or (isinstance(value, dict) and value != {})
     return filled and depth < DEEPEST

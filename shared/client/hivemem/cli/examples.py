@@ -32,6 +32,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "sessions update": ("""sessions update trip-1 --metadata '{"title": "Rome"}'""",),
     "sessions set-status": ("sessions set-status trip-1 paused", "sessions set-status trip-1 active"),
     "sessions fork": ("sessions fork trip-1 --revision 2 --new-session-id trip-2",),
+    "sessions shared": ("""sessions shared '["trip-1"]'""",),
     "sessions list": (
         "sessions list --user-id alice --app-name travel --sort -updated_at",
         """sessions list --app-name travel --where '{"goal": "Rome"}'""",

@@ -111,9 +111,13 @@ def _default(name: str) -> bool | None:
 def request(settings: Settings, operation: AnyOperation, body: dict[str, Any], given: dict[str, Any]) -> None:
     """Send the request, and show the reply."""
     message_id = given.get("message_id")
+    # People see a large value by its reference; programs get it.
+    large_values = settings.json or operation.writes
     reply = run(
         settings,
-        lambda hive: hive.with_options(message_id=message_id).request(operation.full_name, body),
+        lambda hive: hive.with_options(message_id=message_id, large_values=large_values).request(
+            operation.full_name, body
+        ),
         waiting=f"waiting for {operation.full_name}",
     )
     if settings.json:

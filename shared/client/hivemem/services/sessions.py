@@ -20,6 +20,7 @@ from hivemem_contracts.sessions.replies import (
     SessionPage,
     SessionView,
     SessionWritten,
+    SharedSessions,
     StateSet,
     StateView,
 )
@@ -141,8 +142,8 @@ class SessionsOperations(ServiceMethods):
         """Page through a session's events, forwards or backwards, by type, author or time.
 
         Args:
-            after: Only later sequences than this.
-            before: Only earlier sequences than this.
+            after: Only later sequences than this. From 0 to 9223372036854775807.
+            before: Only earlier sequences than this. From 1 to 9223372036854775807.
             since: Only events committed at this moment or later.
             until: Only events committed before this moment.
             limit: From 1 to 1000.
@@ -317,6 +318,19 @@ class SessionsOperations(ServiceMethods):
                 IdempotencyConflict.
         """
         return await self._send(operations.FORK, locals())
+
+    @reads(operations.SHARED)
+    async def shared(
+        self,
+        *,
+        session_ids: Sequence[str],
+    ) -> SharedSessions:
+        """Find the sessions, living or deleted, whose events or large values living forks share.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.SHARED, locals())
 
     @reads(operations.LIST)
     async def list(

@@ -3,7 +3,8 @@
 from hivemem.attributes import Services
 from hivemem.sync.artifacts import BlockingArtifacts
 from hivemem.sync.loop_thread import LoopThread
-from hivemem.sync.services import BlockingAgentsOperations, BlockingMemoryOperations, BlockingSessionsOperations
+from hivemem.sync.services import BlockingAgentsOperations, BlockingMemoryOperations
+from hivemem.sync.sessions import BlockingSessions
 from hivemem.sync.vectors import BlockingVectors
 
 
@@ -11,7 +12,7 @@ class BlockingServices:
     """Every service of the fleet, by its name."""
 
     def __init__(self, services: Services, thread: LoopThread) -> None:
-        self.sessions = BlockingSessionsOperations(services.sessions, thread)
+        self.sessions = BlockingSessions(services.sessions, thread)
         self.memory = BlockingMemoryOperations(services.memory, thread)
         self.artifacts = BlockingArtifacts(services.artifacts, thread)
         self.vectors = BlockingVectors(services.vectors, thread)

@@ -24,6 +24,7 @@ class BlockingSessionsOperations(Blocking[SessionsOperations]):
     archive = blocking_command(SessionsOperations.archive)
     delete = blocking_command(SessionsOperations.delete)
     fork = blocking_command(SessionsOperations.fork)
+    shared = blocking(SessionsOperations.shared)
     list = blocking(SessionsOperations.list)
     app_put = blocking_command(SessionsOperations.app_put)
     app_get = blocking(SessionsOperations.app_get)

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import microseconds_from_time
+from hivemem_contracts.large_values import is_reference
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 from hivemem_vectors.pipeline.decisions.points import METADATA_FIELDS, VALUE_FIELDS, WORD_CHARACTERS, scope_words
@@ -172,8 +173,10 @@ def text_of(value: object, metadata: Mapping[str, Any]) -> str:
 
 def event_text(event: Mapping[str, Any]) -> str:
     """Return the text of an event that is embedded and shown, with its author. The day on which it occurred is only
-    among the words of its points, because it blurs the meaning. An event without text has none."""
-    text = text_of(event["content"], event["metadata"])
+    among the words of its points, because it blurs the meaning. An event without text has none, and a large value has
+    none but that of the metadata."""
+    content = None if is_reference(event["content"]) else event["content"]
+    text = text_of(content, event["metadata"])
     return f"{event['author']}: {text}" if text else ""
 
 
