@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import MISSING as _MISSING
 
 from hivemem.options import CallOptions
-from hivemem_contracts.nearest_name import nearest
+from hivemem_contracts.nearest_name import suggestion
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 
 ResultT = TypeVar("ResultT")
@@ -112,7 +112,7 @@ def check_arguments(operation: AnyOperation, args: Collection[object], fields: C
     known = operation.request.model_fields
     for name in fields:
         if name not in known:
-            raise TypeError(f"{operation.full_name}() has no field {name!r}{nearest(name, known)}")
+            raise TypeError(f"{operation.full_name}() has no field {name!r}{suggestion(name, known)}")
 
 
 def published(method: object) -> tuple[AnyOperation, CallOptions]:
