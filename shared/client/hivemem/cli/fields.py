@@ -103,7 +103,10 @@ def choices_of(field: FieldInfo) -> list[str]:
 
 
 def _number_or_null(text: str) -> Any:
-    return NULL if text == "null" else float(text)
+    try:
+        return NULL if text == "null" else float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
 def _description(own: str | None, annotation: Any) -> str:
