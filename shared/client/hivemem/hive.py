@@ -20,7 +20,7 @@ from hivemem.large_values import IN_A_REPLY, READS, resolved
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
 from hivemem.methods import Command
-from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
+from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, URL_VARIABLE, CallOptions, default_url
 from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
     Body,
@@ -61,13 +61,13 @@ class OptionFields(TypedDict, total=False):
 class Hive(Services):
     """One agent of one tenant. It connects at its first use; safe to use from many tasks of one event loop at once.
 
-    `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
-    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
-    of every call, see `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too
-    long. The first use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if
-    it refuses the credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the
-    connection and unknown host names are an error at once. Once connected, the client reconnects automatically, without
-    a time limit.
+    `url` is one NATS server or several, separated by commas; it may contain a user and a password. Without one, it is
+    `HIVEMEM_URL` of the environment, or `nats://127.0.0.1:4222`. `nats_options` are passed to nats-py unchanged:
+    `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options of every call, see
+    `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. The first
+    use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if it refuses the
+    credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the connection and
+    unknown host names are an error at once. Once connected, the client reconnects automatically, without a time limit.
 
     `hive.sessions.append(session_id=…, event=…)` sends a request and returns its reply. Each operation raises the
     errors of its declaration, and any can raise `InvalidRequest`, `Forbidden`, `TooLarge`, `Overloaded`, `Internal` and
@@ -77,7 +77,7 @@ class Hive(Services):
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         tenant: str = DEFAULT_TENANT,
         agent: str = DEFAULT_AGENT,
@@ -94,7 +94,7 @@ class Hive(Services):
         check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
         try:
             self.connection = Connection(
-                url,
+                default_url() if url is None else url,
                 inbox,
                 f"hivemem {agent}",
                 nats_options or {},
@@ -102,7 +102,8 @@ class Hive(Services):
                 retry_refused=retry_refused,
             )
         except ValueError as error:
-            raise InvalidRequest(f"url: {error}", field="url") from None
+            given_by = URL_VARIABLE if url is None else "url"
+            raise InvalidRequest(f"{given_by}: {error}", field="url") from None
         self.tenant = tenant
         self.agent = agent
         self.options = CallOptions(**options)
@@ -346,7 +347,7 @@ class Connecting:
 
 
 def connect(
-    url: str = DEFAULT_URL,
+    url: str | None = None,
     *,
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,

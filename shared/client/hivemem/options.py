@@ -1,11 +1,18 @@
 """Time limits and retries of calls: the defaults of a client, changed per call by a bound copy."""
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
+URL_VARIABLE: Final = "HIVEMEM_URL"
 DEFAULT_URL: Final = "nats://127.0.0.1:4222"
 DEFAULT_TENANT: Final = "default"
 DEFAULT_AGENT: Final = "default"
+
+
+def default_url() -> str:
+    """Return the address in the environment, or that of a fleet on this machine."""
+    return os.environ.get(URL_VARIABLE) or DEFAULT_URL
 
 
 @dataclass(frozen=True, slots=True)
