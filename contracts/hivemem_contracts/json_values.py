@@ -48,9 +48,12 @@ class FromPython:
 
 def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
     try:
-        return validate(value)
+        found: Any = validate(value)
     except ValidationError:
         return validate(plain_json(value))
+    for name in cast("Iterable[str]", found if isinstance(found, dict) else ()):
+        _text(name, ())  # pydantic would write another name
+    return found
 
 
 def plain_json(value: object, place: _Place = ()) -> Any:

@@ -53,6 +53,7 @@ def decode_body(model: type[Request], data: bytes) -> Request:
 
 _PLAINER: dict[str, str] = {
     "string_pattern_mismatch": "no control characters here, and no space at either end",
+    "string_unicode": "half of a surrogate pair is not text",
     "extra_forbidden": "no such field",
     "missing": "this field is required",
 }
