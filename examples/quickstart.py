@@ -8,7 +8,6 @@ import asyncio
 import hivemem
 
 
-
 async def main() -> None:
     async with hivemem.connect(agent="planner") as hive:
         session = await hive.sessions.create(app_name="quickstart", user_id="alice", initial_state={"mood": "curious"})

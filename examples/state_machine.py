@@ -8,7 +8,6 @@ import asyncio
 import hivemem
 from hivemem import Machine, NewEvent, Transition
 
-
 # Guards are CEL over the session's `state` before the event. A guard that cannot be evaluated does not hold.
 PURCHASE = Machine(
     initial="wanted",

@@ -1,5 +1,6 @@
 """`hivemem <service> <operation>` runs every operation of the registry from a command line."""
 
+import os
 import shlex
 import time
 from datetime import UTC, datetime
@@ -145,6 +146,17 @@ async def test_a_wrong_command_line_is_exit_code_2(words: tuple[str, ...], told:
 
     assert result.exit_code == 2
     assert told in result.stderr.splitlines()[0]
+
+
+async def test_an_odd_byte_on_the_command_line_is_an_ordinary_error(shared_server: Server) -> None:
+    odd = os.fsdecode(b"\x9b")
+    append = ("sessions", "append", "s1", "{}", "--message-id", odd)
+    for option, words in (("--session-id", ("sessions", "get", odd)), ("--message-id", append)):
+        result = await invoke(shared_server.url, *words)
+        assert (result.exit_code, result.stderr.isascii()) == (1, True)
+        assert result.stderr.startswith(f"InvalidRequest (40001): {option}: ")
+    result = await invoke(shared_server.url, "sessions", odd)
+    assert (result.exit_code, result.stderr.isascii()) == (2, True)
 
 
 async def test_json_is_one_document(shared_server: Server, fleet: Fleet) -> None:

@@ -1,11 +1,11 @@
 """The client of a fleet, for one agent."""
 
-import dataclasses
+import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from types import TracebackType
-from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, overload
 
 import pydantic
 from pydantic import BaseModel
@@ -19,7 +19,7 @@ from hivemem.importing import Existing, Imported, import_from
 from hivemem.large_values import IN_A_REPLY, READS, resolved
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
-from hivemem.methods import Command
+from hivemem.methods import Command, suggesting
 from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, URL_VARIABLE, CallOptions, default_url
 from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
@@ -90,6 +90,12 @@ class Hive(Services):
         for name, value in (("tenant", tenant), ("agent", agent)):
             if not value:
                 raise InvalidRequest(f"{name}: it may not be empty", field=name)
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise InvalidRequest(
+                    f"{name}: half of a surrogate pair is not text, got {value!r}", field=name
+                ) from None
         inbox = inbox_prefix(tenant, agent)
         check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
         try:
@@ -106,13 +112,13 @@ class Hive(Services):
             raise InvalidRequest(f"{given_by}: {error}", field="url") from None
         self.tenant = tenant
         self.agent = agent
-        self.options = CallOptions(**options)
+        self.options = CallOptions().replaced(options, arguments=inspect.signature(Hive).parameters)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> Self:
         """Return a copy of the client with other options, on the same connection."""
         hive = copy(self)
-        hive.options = dataclasses.replace(self.options, **options)
+        hive.options = self.options.replaced(options)
         Services.__init__(hive, hive)
         return hive
 
@@ -134,7 +140,7 @@ class Hive(Services):
         headers: dict[str, str] | None = None
         message_id = ""
         if operation.writes:
-            headers = write_headers(MESSAGE_ID, options.message_id, options)
+            headers = write_headers(MESSAGE_ID, options)
             message_id = headers[MESSAGE_ID]
         elif options.traceparent:
             headers = {"traceparent": options.traceparent}
@@ -178,6 +184,7 @@ class Hive(Services):
             raise InvalidRequest("message_id: each command of a pipeline has its own", field="message_id")
         return Pipeline(self, max_pending)
 
+    @suggesting
     def changes(
         self,
         prefix: str | None = None,
@@ -196,6 +203,7 @@ class Hive(Services):
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
+    @suggesting
     async def recall(
         self,
         query: str,
@@ -251,6 +259,7 @@ class Hive(Services):
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 
+    @suggesting
     def lease(
         self, namespace: str, key: str | None = None, *, ttl_seconds: float = 30.0, wait_seconds: float = 60.0
     ) -> Lease:
@@ -270,6 +279,7 @@ class Hive(Services):
         """
         return export_lines(self, prefix, as_of)
 
+    @suggesting
     async def export_to(
         self,
         target: FilePath | IO[bytes],
@@ -284,6 +294,7 @@ class Hive(Services):
         """
         return await export_to(self, target, prefix, as_of, progress)
 
+    @suggesting
     async def import_from(
         self,
         source: FilePath | IO[bytes] | AsyncIterable[str],
@@ -333,6 +344,11 @@ class Connecting:
     async def _open(self) -> Hive:
         await self._hive.connection.open()
         return self._hive
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{name}: await the client first, `hive = await hivemem.connect(…)`")
 
     def __await__(self) -> Generator[Any, None, Hive]:
         return self._open().__await__()

@@ -9,6 +9,7 @@ from typing import IO, Any, Literal, Self, Unpack, cast, overload
 from hivemem.hive import Hive, OptionFields
 from hivemem.importing import Existing, Imported
 from hivemem.lines import FilePath
+from hivemem.methods import suggesting
 from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, CallOptions
 from hivemem.pipeline import PIPELINE_PENDING
 from hivemem.publishing import Body, Receipt
@@ -110,6 +111,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
         """
         return BlockingPipeline(self.wrapped.pipeline(max_pending), self.thread)
 
+    @suggesting
     def changes(
         self,
         prefix: str | None = None,
@@ -128,6 +130,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
 
     recall = blocking(Hive.recall)
 
+    @suggesting
     def lease(
         self, namespace: str, key: str | None = None, *, ttl_seconds: float = 30.0, wait_seconds: float = 60.0
     ) -> BlockingLease:
@@ -143,6 +146,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
     export = iterating(Hive.export)
     export_to = blocking(Hive.export_to)
 
+    @suggesting
     def import_from(
         self,
         source: FilePath | IO[bytes] | Iterable[str],
