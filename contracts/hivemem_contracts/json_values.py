@@ -51,9 +51,15 @@ def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
         found: Any = validate(value)
     except ValidationError:
         return validate(plain_json(value))
-    for name in cast("Iterable[str]", found if isinstance(found, dict) else ()):
-        _text(name, ())  # pydantic would write another name
+    _check_keys(found)
     return found
+
+
+def _check_keys(found: object) -> None:
+    """Refuse keys that are no text: pydantic would write others in their place."""
+    if isinstance(found, dict):
+        for key in cast("dict[str, object]", found):
+            _text(key, ())
 
 
 def plain_json(value: object, place: _Place = ()) -> Any:
