@@ -272,6 +272,24 @@ async def test_an_error_stays_on_its_line(shared_server: Server, fleet: Fleet) -
     assert result.stderr == "NotFound (40401): no session \\u001b[2J\\nhint: pay\n"
 
 
+@pytest.mark.parametrize(
+    ("context", "command"),
+    [
+        ({"namespace": "user:a b", "key": "k"}, "hivemem memory list 'user:a b'"),
+        ({"session_id": "s1"}, "hivemem sessions list"),
+        ({"session_id": "s1", "name": "a.txt"}, "hivemem artifacts list s1"),
+    ],
+)
+async def test_a_missing_thing_has_a_hint_where_to_look(
+    shared_server: Server, fleet: Fleet, context: dict[str, str], command: str
+) -> None:
+    fleet.answers["get"] = lambda _: hivemem.NotFound("it does not exist", **context)
+
+    result = await invoke(shared_server.url, "sessions", "get", "s1")
+
+    assert result.stderr.splitlines()[1] == f"hint: `{command}` lists what there is"
+
+
 async def test_characters_that_the_output_lacks_are_escaped(shared_server: Server, fleet: Fleet) -> None:
     fleet.answers["state_get"] = lambda _: StateView(value="Tōkyō", revision=2)
 

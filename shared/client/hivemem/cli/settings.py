@@ -125,13 +125,26 @@ def fail(settings: Settings, error: HiveError) -> NoReturn:
     else:
         code = f" ({error.code})" if error.code else ""
         sys.stderr.write(f"{error.name}{code}: {visible(detail_of(settings, error))}\n")
-        hint = _HINTS.get(error.name)
+        hint = _HINTS.get(error.name) or _hint_for_missing(error)
         if error.name == "InvalidRequest":
             hint = f"`{settings.command} --help` describes the options"
         if hint is not None:
             sys.stderr.write(f"hint: {hint}\n")
     unreachable = error.context.get("reason") in ("disconnected", "no_responders", "timeout")
     raise typer.Exit(NOT_REACHABLE if unreachable else FAILED)
+
+
+def _hint_for_missing(error: HiveError) -> str | None:
+    """Return which command lists what there is instead of a missing thing."""
+    if error.name != "NotFound":
+        return None
+    context = {name: shlex.quote(str(value)) for name, value in error.context.items()}
+    if "namespace" in context:
+        return f"`hivemem memory list {context['namespace']}` lists what there is"
+    if "session_id" in context:
+        listed = f"artifacts list {context['session_id']}" if "name" in context else "sessions list"
+        return f"`hivemem {listed}` lists what there is"
+    return "`hivemem dead list` lists what there is" if "sequence" in context else None
 
 
 def interrupted(told: str) -> NoReturn:
