@@ -125,7 +125,7 @@ async def test_any_json_value_can_be_set_and_a_name_needs_no_quotes(shared_serve
     [
         (("sessions", "append", "--session-id", "s1"), "Missing EVENT (--event)."),
         (("sessions", "append"), "Missing SESSION_ID (--session-id) and EVENT (--event)."),
-        (("sessions", "append", "--session-id", "s1", "--event", "hello"), "quotes around"),
+        (("sessions", "append", "--session-id", "s1", "--event", "hello"), """quotes around it: '"hello"'"""),
         (("sessions", "append", "--session-id", "s1", "--event", "{"), "not JSON"),
         (("sessions", "append", "--session-id", "s1", "--event", "@/no/such/file"), "cannot be read"),
         (("sessions", "sing"), "sing"),
