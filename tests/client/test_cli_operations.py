@@ -273,21 +273,21 @@ async def test_an_error_stays_on_its_line(shared_server: Server, fleet: Fleet) -
 
 
 @pytest.mark.parametrize(
-    ("context", "command"),
+    ("context", "hint"),
     [
-        ({"namespace": "user:a b", "key": "k"}, "hivemem memory list 'user:a b'"),
-        ({"session_id": "s1"}, "hivemem sessions list"),
-        ({"session_id": "s1", "name": "a.txt"}, "hivemem artifacts list s1"),
+        ({"namespace": "user:a b", "key": "k"}, "`hivemem memory list 'user:a b'` shows its memories"),
+        ({"session_id": "s1"}, "`hivemem sessions list` shows the sessions"),
+        ({"session_id": "s1", "name": "a.txt"}, "`hivemem artifacts list s1` shows its files"),
     ],
 )
 async def test_a_missing_thing_has_a_hint_where_to_look(
-    shared_server: Server, fleet: Fleet, context: dict[str, str], command: str
+    shared_server: Server, fleet: Fleet, context: dict[str, str], hint: str
 ) -> None:
     fleet.answers["get"] = lambda _: hivemem.NotFound("it does not exist", **context)
 
     result = await invoke(shared_server.url, "sessions", "get", "s1")
 
-    assert result.stderr.splitlines()[1] == f"hint: `{command}` lists what there is"
+    assert result.stderr.splitlines()[1] == f"hint: {hint}"
 
 
 async def test_characters_that_the_output_lacks_are_escaped(shared_server: Server, fleet: Fleet) -> None:

@@ -51,7 +51,7 @@ _VARYING: Final = [
         (r"\b\d\.\d{3}\b", "<score>"),
     )
 ]
-"""What differs from run to run, with the word that stands for it in a comparison."""
+"""What differs from run to run, with the word that replaces it in a comparison."""
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _TARGET: Final = re.compile(r"^([a-z-]+):", re.MULTILINE)
 

@@ -135,7 +135,7 @@ class Model(NamedTuple):
 
 
 OF_A_MODEL: Final = ("embedder_model", "embedder_dimension", "embedder_query_prefix", "embedder_passage_prefix")
-"""The settings that a preset stands for, in its order."""
+"""The settings that a preset replaces, in its order."""
 
 
 def open_store(settings: VectorsSettings, items: Schema) -> VectorStore:
@@ -210,7 +210,7 @@ def _fastembed(settings: VectorsSettings) -> Model:
 
 
 def _preset(settings: VectorsSettings) -> Preset:
-    """Return the preset, or the one that the single settings amount to."""
+    """Return the preset, or one made of the single settings."""
     name = settings.embedder_preset
     if not name:
         _require(settings, ("embedder_model", "embedder_dimension"))

@@ -228,10 +228,10 @@ class Hive(Services):
     ) -> RecallAnswer:
         """Find memories and events by meaning and by words: the best `items` first, each with its scores.
 
-        `user_id`, `app_name`, `project_id` and `session_ids` find events of those sessions alone. `context` adds at
+        `user_id`, `app_name`, `project_id` and `session_ids` find events of these sessions only. `context` adds at
         most this many events before and after each event.
 
-        With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
+        With `rerank`, the hive's reranker orders the best of them; a hive without one raises `InvalidRequest`.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
         the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it.

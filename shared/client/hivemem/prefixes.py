@@ -1,4 +1,4 @@
-"""Checks what a feed is asked to follow. A prefix that no change can have is an error, which says what was meant."""
+"""Checks the prefix of a feed. A prefix that no change can have is an error, which says what was meant."""
 
 from collections.abc import Sequence
 from typing import Final

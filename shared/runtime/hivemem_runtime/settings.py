@@ -147,7 +147,7 @@ def _refuse_unknown(kinds: Sequence[type[WorkerSettings]]) -> None:
 
 
 def variables(kind: type[pydantic.BaseModel], prefix: str = PREFIX) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the variables that set the fields of `kind`, with the fields, and those of the models in them."""
+    """Yield the variables that set the fields of `kind`, with the fields, and the same for the models in them."""
     for name, field in kind.model_fields.items():
         variable = prefix + name.upper()
         yield variable, field

@@ -58,7 +58,7 @@ Exit codes:
 
 
 class Subcommands(TyperGroup):
-    """Lists every subcommand with its summary, and imports only the one that is called."""
+    """Lists every subcommand with its summary, and imports the called one alone."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -135,16 +135,17 @@ def fail(settings: Settings, error: HiveError) -> NoReturn:
 
 
 def _hint_for_missing(error: HiveError) -> str | None:
-    """Return which command lists what there is instead of a missing thing."""
+    """Return the command that shows the existing neighbours of a missing thing."""
     if error.name != "NotFound":
         return None
     context = {name: shlex.quote(str(value)) for name, value in error.context.items()}
     if "namespace" in context:
-        return f"`hivemem memory list {context['namespace']}` lists what there is"
+        return f"`hivemem memory list {context['namespace']}` shows its memories"
+    if "session_id" in context and "name" in context:
+        return f"`hivemem artifacts list {context['session_id']}` shows its files"
     if "session_id" in context:
-        listed = f"artifacts list {context['session_id']}" if "name" in context else "sessions list"
-        return f"`hivemem {listed}` lists what there is"
-    return "`hivemem dead list` lists what there is" if "sequence" in context else None
+        return "`hivemem sessions list` shows the sessions"
+    return "`hivemem dead list` shows the dead letters" if "sequence" in context else None
 
 
 def interrupted(told: str) -> NoReturn:
