@@ -10,7 +10,6 @@ from pathlib import Path
 
 import hivemem
 
-URL = os.environ.get("HIVEMEM_URL", "nats://127.0.0.1:4222")
 KEPT = Path(os.environ.get("FOLLOW_CURSOR", "follow.cursor"))
 
 
@@ -52,7 +51,7 @@ async def follow(hive: hivemem.Hive, since: str) -> None:
 async def main() -> None:
     since = kept_cursor()
     print(f"reading from {since}")
-    async with hivemem.connect(URL, agent="reader") as hive:
+    async with hivemem.connect(agent="reader") as hive:
         try:
             await follow(hive, since)
         except hivemem.FeedError as gap:

@@ -4,15 +4,12 @@ Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
-import os
 
 import hivemem
 
-URL = os.environ.get("HIVEMEM_URL", "nats://127.0.0.1:4222")
-
 
 async def main() -> None:
-    async with hivemem.connect(URL, agent="planner") as hive:
+    async with hivemem.connect(agent="planner") as hive:
         session = await hive.sessions.create(app_name="quickstart", user_id="alice", initial_state={"mood": "curious"})
         session_id = session.session_id
         print(f"session {session_id} is {session.status}")

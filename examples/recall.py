@@ -3,11 +3,9 @@ then run this file. Set HIVEMEM_URL to use a server other than the local one.
 """
 
 import asyncio
-import os
 
 import hivemem
 
-URL = os.environ.get("HIVEMEM_URL", "nats://127.0.0.1:4222")
 NOTES = {
     "seat": ("On trains Olivia sits at the window, because the aisle makes her nervous.", 0.3),
     "meal": ("No nuts for Olivia: she is allergic to them.", 1.0),
@@ -45,7 +43,7 @@ async def ask(hive: hivemem.Hive, question: str) -> None:
 
 
 async def main() -> None:
-    async with hivemem.connect(URL, agent="assistant") as hive:
+    async with hivemem.connect(agent="assistant") as hive:
         await remember(hive)
         for question in QUESTIONS:
             await ask(hive, question)

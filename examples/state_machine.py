@@ -4,12 +4,9 @@ Start the fleet with `hivemem up`, then run this file. Set HIVEMEM_URL to use a 
 """
 
 import asyncio
-import os
 
 import hivemem
 from hivemem import Machine, NewEvent, Transition
-
-URL = os.environ.get("HIVEMEM_URL", "nats://127.0.0.1:4222")
 
 # Guards are CEL over the session's `state` before the event. A guard that cannot be evaluated does not hold.
 PURCHASE = Machine(
@@ -44,7 +41,7 @@ async def say(hive: hivemem.Hive, session_id: str, event: NewEvent, price: int |
 
 
 async def main() -> None:
-    async with hivemem.connect(URL, agent="buyer") as hive:
+    async with hivemem.connect(agent="buyer") as hive:
         await hive.sessions.machine_put(name="purchase", definition=PURCHASE)
         session = await hive.sessions.create(
             app_name="shop", user_id="dave", machine="purchase", initial_state={"budget": 100}

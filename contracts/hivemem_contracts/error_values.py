@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 _FIELD_CHARACTERS: Final = 256
 _VALUE_CHARACTERS: Final = 120
@@ -15,8 +15,11 @@ def field_path(parts: Iterable[str | int]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, shortened if it is long."""
-    text = to_json(value, inf_nan_mode="constants", fallback=repr).decode("utf-8")
+    """Return a value as JSON, or as Python writes it if it is not JSON, shortened if it is long."""
+    try:
+        text = to_json(value, inf_nan_mode="constants", fallback=repr).decode("utf-8")
+    except PydanticSerializationError:  # half of a surrogate pair, such as an odd byte of a command line
+        text = repr(value)
     return _shortened(text, _VALUE_CHARACTERS)
 
 

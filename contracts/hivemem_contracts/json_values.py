@@ -48,9 +48,18 @@ class FromPython:
 
 def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
     try:
-        return validate(value)
+        found: Any = validate(value)
     except ValidationError:
         return validate(plain_json(value))
+    _check_keys(found)
+    return found
+
+
+def _check_keys(found: object) -> None:
+    """Refuse keys that are no text: pydantic would write others in their place."""
+    if isinstance(found, dict):
+        for key in cast("dict[str, object]", found):
+            _text(key, ())
 
 
 def plain_json(value: object, place: _Place = ()) -> Any:

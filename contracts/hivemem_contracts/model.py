@@ -9,9 +9,10 @@ from pydantic_core import ErrorDetails, from_json
 
 from hivemem_contracts.error_values import field_path, shown
 from hivemem_contracts.errors import InvalidRequest
+from hivemem_contracts.field_names import names_at
 from hivemem_contracts.json_limits import refuse_unportable
 from hivemem_contracts.limits import MESSAGE_BYTES
-from hivemem_contracts.nearest_name import names_at, nearest
+from hivemem_contracts.nearest_name import suggestion
 from hivemem_contracts.sizes import check_size, check_sizes
 
 
@@ -52,6 +53,7 @@ def decode_body(model: type[Request], data: bytes) -> Request:
 
 _PLAINER: dict[str, str] = {
     "string_pattern_mismatch": "no control characters here, and no space at either end",
+    "string_unicode": "half of a surrogate pair is not text",
     "extra_forbidden": "no such field",
     "missing": "this field is required",
 }
@@ -66,13 +68,13 @@ def invalid_request(
     """Return the first error. With the body's bytes, the field is named exactly as it was sent; with its model, an
     unknown field has a suggestion."""
     errors = error.errors(include_url=False, include_context=False)
-    first, suggestion = _misspelt(errors, model) or (errors[0], "")
+    first, meant = _misspelt(errors, model) or (errors[0], "")
     problem = first["type"]
     place = first["loc"]
     if data is not None and problem != "json_invalid":
         place = _sent_place(place, from_json(data), problem)
     field = field_path(place)
-    detail = f"{field}: {_PLAINER.get(problem, first['msg'])}{suggestion}"
+    detail = f"{field}: {_PLAINER.get(problem, first['msg'])}{meant}"
     if problem not in _WITHOUT_A_VALUE:
         detail += f", got {shown(first['input'])}"
     return InvalidRequest(detail, field=field, problem=problem)
@@ -88,9 +90,8 @@ def _misspelt(errors: list[ErrorDetails], model: type[BaseModel] | None) -> tupl
     unknown = (found for found in errors if found["type"] == "extra_forbidden")
     for found in islice(unknown, _COMPARED_FIELDS):
         *outer, name = found["loc"]
-        suggestion = nearest(str(name), names_at(model, outer))
-        if suggestion:
-            return found, suggestion
+        if meant := suggestion(str(name), names_at(model, outer)):
+            return found, meant
     return None
 
 

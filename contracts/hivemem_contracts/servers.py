@@ -34,6 +34,7 @@ def _checked(server: str, place: int, count: int) -> str:
     try:
         parts = urlsplit(server if "://" in server else f"nats://{server}")
         host, port = parts.hostname, parts.port
+        server.encode()
     except ValueError:
         # The cause is left out: it may quote the password.
         raise ValueError(f"{which}: the host or the port cannot be read; a port is a number up to 65535") from None

@@ -1,6 +1,7 @@
 """The command as a whole: help, versions, plugins, the benchmark."""
 
 import asyncio
+import re
 import sys
 from collections import Counter
 from importlib.metadata import EntryPoint
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from hivemem.cli import app as root
 from hivemem.cli.app import Subcommands, app
+from hivemem.cli.counts import counted
 from hivemem.cli.summaries import SERVICES
 from hivemem_contracts import catalog
 from hivemem_contracts.sessions.replies import SessionDeleted, SessionView
@@ -43,6 +45,13 @@ async def test_every_level_has_short_help(words: tuple[str, ...]) -> None:
 
     assert short.exit_code == 0
     assert short.stdout == long.stdout
+
+
+@pytest.mark.parametrize("words", [("recall",), ("memory", "import"), ("up",), ("bench",)])
+def test_help_in_80_columns_breaks_no_name_of_a_type(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"], env={**WIDE, "COLUMNS": "80"}, prog_name="hivemem").stdout
+
+    assert not re.findall(r"<[a-z_]+(?:\|[a-z_]*)+ ", shown)
 
 
 async def test_what_a_subcommand_needs_is_not_imported_for_help() -> None:
@@ -143,6 +152,11 @@ async def test_the_benchmark_measures_and_cleans_up(shared_server: Server, fleet
     assert document["appends"] > 0
     assert 0 < document["p50_ms"] <= document["p95_ms"] <= document["p99_ms"]
     assert len(set(bench.deleted)) == 5
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 events"), (1, "1 event"), (1_200, "1,200 events")])
+def test_a_number_has_its_noun(count: int, said: str) -> None:
+    assert counted(count, "event") == said
 
 
 async def test_the_durable_benchmark_publishes(shared_server: Server, fleet: Fleet) -> None:

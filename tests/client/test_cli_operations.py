@@ -1,5 +1,6 @@
 """`hivemem <service> <operation>` runs every operation of the registry from a command line."""
 
+import os
 import shlex
 import time
 from datetime import UTC, datetime
@@ -124,7 +125,7 @@ async def test_any_json_value_can_be_set_and_a_name_needs_no_quotes(shared_serve
     [
         (("sessions", "append", "--session-id", "s1"), "Missing EVENT (--event)."),
         (("sessions", "append"), "Missing SESSION_ID (--session-id) and EVENT (--event)."),
-        (("sessions", "append", "--session-id", "s1", "--event", "hello"), "quotes around"),
+        (("sessions", "append", "--session-id", "s1", "--event", "hello"), """quotes around it: '"hello"'"""),
         (("sessions", "append", "--session-id", "s1", "--event", "{"), "not JSON"),
         (("sessions", "append", "--session-id", "s1", "--event", "@/no/such/file"), "cannot be read"),
         (("sessions", "sing"), "sing"),
@@ -134,14 +135,28 @@ async def test_any_json_value_can_be_set_and_a_name_needs_no_quotes(shared_serve
         (("sessions", "create", "--sesion-id", "x", "a", "b"), "Did you mean --session-id?"),
         (("sessions", "list", "--tenant", "x"), "hivemem --tenant … sessions list"),
         (("--tenat", "x"), "Did you mean --tenant?"),
-        (("sessions", "list", "--limit", "many"), "--limit"),
+        (("memory", "put", "--namespce", "x"), "Did you mean --namespace?"),
+        (("sessions", "list", "--limit", "many"), "'--limit': Input should be a valid integer"),
+        (("sessions", "list", "--limit", "many"), "got 'many'"),
+        (("memory", "put", "user:a", "k", "1", "--importance", "x"), "'--importance': 'x' is not a number"),
     ],
 )
 async def test_a_wrong_command_line_is_exit_code_2(words: tuple[str, ...], told: str) -> None:
     result = await invoke("nats://127.0.0.1:1", *words)
 
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert told in result.stderr.splitlines()[0]
+
+
+async def test_an_odd_byte_on_the_command_line_is_an_ordinary_error(shared_server: Server) -> None:
+    odd = os.fsdecode(b"\x9b")
+    append = ("sessions", "append", "s1", "{}", "--message-id", odd)
+    for option, words in (("--session-id", ("sessions", "get", odd)), ("--message-id", append)):
+        result = await invoke(shared_server.url, *words)
+        assert (result.exit_code, result.stderr.isascii()) == (1, True)
+        assert result.stderr.startswith(f"InvalidRequest (40001): {option}: ")
+    result = await invoke(shared_server.url, "sessions", odd)
+    assert (result.exit_code, result.stderr.isascii()) == (2, True)
 
 
 async def test_json_is_one_document(shared_server: Server, fleet: Fleet) -> None:
@@ -255,6 +270,24 @@ async def test_an_error_stays_on_its_line(shared_server: Server, fleet: Fleet) -
     result = await invoke(shared_server.url, "sessions", "get", "s1")
 
     assert result.stderr == "NotFound (40401): no session \\u001b[2J\\nhint: pay\n"
+
+
+@pytest.mark.parametrize(
+    ("context", "hint"),
+    [
+        ({"namespace": "user:a b", "key": "k"}, "`hivemem memory list 'user:a b'` shows its memories"),
+        ({"session_id": "s1"}, "`hivemem sessions list` shows the sessions"),
+        ({"session_id": "s1", "name": "a.txt"}, "`hivemem artifacts list s1` shows its files"),
+    ],
+)
+async def test_a_missing_thing_has_a_hint_where_to_look(
+    shared_server: Server, fleet: Fleet, context: dict[str, str], hint: str
+) -> None:
+    fleet.answers["get"] = lambda _: hivemem.NotFound("it does not exist", **context)
+
+    result = await invoke(shared_server.url, "sessions", "get", "s1")
+
+    assert result.stderr.splitlines()[1] == f"hint: {hint}"
 
 
 async def test_characters_that_the_output_lacks_are_escaped(shared_server: Server, fleet: Fleet) -> None:

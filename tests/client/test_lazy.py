@@ -21,6 +21,19 @@ def test_a_client_is_made_without_an_event_loop_and_refuses_a_wrong_address_at_o
     assert refused.value.context["field"] == "url"
 
 
+async def test_without_an_address_a_client_finds_the_fleet_by_the_environment(
+    shared_server: Server, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVEMEM_URL", shared_server.url)
+    async with hivemem.connect(tenant="acme") as hive:
+        await hive.sessions.append(session_id="s1", event=NOTE)
+    await asyncio.to_thread(lambda: hivemem.sync.connect(tenant="acme").close())
+    monkeypatch.setenv("HIVEMEM_URL", "http://127.0.0.1")
+    with pytest.raises(hivemem.InvalidRequest, match=r"^HIVEMEM_URL: ") as refused:
+        hivemem.Hive()
+    assert refused.value.context["field"] == "url"
+
+
 async def test_the_first_uses_connect_once(shared_server: Server, fleet: Fleet) -> None:
     hive = hivemem.Hive(shared_server.url, tenant="acme", agent="bot")
     copy = hive.with_options(message_id="m1")

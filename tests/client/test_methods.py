@@ -4,6 +4,7 @@ import ast
 import inspect
 import keyword
 import pydoc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
@@ -79,6 +80,52 @@ async def test_positional_arguments_and_unknown_fields_are_type_errors() -> None
         await HIVE.publish(HIVE.memory.count, prefix="user")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"hive\.memory\.put"):
         await HIVE.publish(cast("Any", print), "hello")
+
+
+def wrong_calls(hive: Any) -> list[tuple[Callable[[], object], str]]:
+    return [
+        (lambda: hive.with_options(timeout=3), "timeout_seconds"),
+        (lambda: type(hive)(agnt="planner"), "agent"),
+        (lambda: hive.recall("hotel", prefix="user:alice"), "namespace_prefix"),
+        (lambda: hive.lease("user:alice", wait=3), "wait_seconds"),
+        (lambda: hive.changes(sinc="start"), "since"),
+        (lambda: hive.artifacts.upload("s1", "a.txt", b"", contnt_type="text/plain"), "content_type"),
+        (lambda: hive.request("memory.putt", {}), "memory.put"),
+    ]
+
+
+@pytest.mark.parametrize("which", range(len(wrong_calls(None))))
+async def test_a_misspelt_name_is_refused_with_the_nearest_one(which: int) -> None:
+    for hive in (HIVE, BLOCKING):
+        call, meant = wrong_calls(hive)[which]
+        with pytest.raises((TypeError, hivemem.InvalidRequest), match=f"did you mean '{meant}'"):
+            await cast("Any", call())
+
+
+def test_a_client_that_was_not_awaited_says_so() -> None:
+    connecting: Any = hivemem.connect()
+    with pytest.raises(AttributeError, match="await the client first"):
+        connecting.memory.put()
+
+
+def test_errors_of_the_synchronous_client_name_its_classes_as_users_know_them() -> None:
+    blocking: Any = BLOCKING
+    with pytest.raises(AttributeError, match=r"'sync\.Hive' object"):
+        blocking.memry.put()
+    with pytest.raises(AttributeError, match=r"'sync\.MemoryOperations' object"):
+        blocking.memory.putt()
+    with pytest.raises(TypeError, match=r"^sync\.Hive\.lease\(\) missing"):
+        blocking.lease()
+
+
+async def test_a_lease_in_place_of_its_claim_says_what_to_pass() -> None:
+    put: Any = HIVE.memory.put
+    with pytest.raises(TypeError, match=r"lease=lease\.claim"):
+        await put(namespace="user:alice", key="k", value=1, lease=HIVE.lease("user:alice"))
+    with pytest.raises(TypeError, match=r"lease=lease\.claim"):
+        BLOCKING.memory.put(namespace="user:alice", key="k", value=1, lease=cast("Any", BLOCKING.lease("user:alice")))
+    with pytest.raises(RuntimeError, match="not held"):
+        getattr(BLOCKING.lease("user:alice"), "claim")  # noqa: B009 - an attribute that raises
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ async def test_values_are_converted_or_refused_before_they_are_sent(hive: hiveme
             await pipeline.publish("sessions.append", photo)
     with pytest.raises(hivemem.InvalidRequest, match=r"state_delta\.seat: half of a surrogate pair"):
         await hive.sessions.append(session_id="s1", event=NOTE, state_delta={"seat": "\ud800"})
+    with pytest.raises(hivemem.InvalidRequest, match="session_id: half of a surrogate pair") as odd:
+        await hive.sessions.get(session_id="\udc9b")
+    assert odd.value.detail.isprintable()
+    with pytest.raises(hivemem.InvalidRequest, match="metadata: half of a surrogate pair"):
+        await hive.sessions.update(session_id="s1", metadata={"\udc9b": 1})
 
     await hive.sessions.append(session_id="s1", event=NOTE, state_delta={"seat": (12, "A")})
 
@@ -180,17 +185,29 @@ async def test_an_answer_goes_to_the_inbox_of_the_agent_and_no_other(shared_serv
 
 
 @pytest.mark.parametrize("name", ["tenant", "agent"])
-def test_an_empty_tenant_or_agent_is_refused(name: str) -> None:
-    with pytest.raises(hivemem.InvalidRequest, match=name):
-        hivemem.connect(**{name: ""})  # type: ignore[arg-type]  # the name is one of the two
+@pytest.mark.parametrize("value", ["", "\udc9b"])
+def test_a_tenant_or_agent_that_is_no_text_is_refused(name: str, value: str) -> None:
+    with pytest.raises(hivemem.InvalidRequest, match=f"^{name}: "):
+        hivemem.connect(**{name: value})  # type: ignore[arg-type]  # the name is one of the two
 
 
 @pytest.mark.parametrize(
-    "options", [{"timeout_seconds": 0}, {"attempt_seconds": -1}, {"retries": -1}, {"message_id": ""}]
+    ("name", "value"),
+    [
+        ("timeout_seconds", 0),
+        ("timeout_seconds", "3"),
+        ("attempt_seconds", -1),
+        ("retries", -1),
+        ("message_id", ""),
+        ("message_id", "\udc9b"),
+        ("traceparent", "a\nb"),
+    ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="|".join(options)):
-        hivemem.CallOptions(**options)  # type: ignore[arg-type]  # the fields of the table above
+def test_options_that_make_no_sense_are_refused(name: str, value: object) -> None:
+    with pytest.raises(hivemem.InvalidRequest) as refused:
+        hivemem.CallOptions(**{name: value})  # type: ignore[arg-type]  # the values of the table above
+    assert refused.value.context == {"field": name}
+    assert repr(value) in refused.value.detail
 
 
 async def test_a_closed_client_says_so(shared_server: Server, fleet: Fleet) -> None:

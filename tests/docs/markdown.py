@@ -4,12 +4,14 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+SHELL: Final = "sh"
+"""The language of the commands that the tests run; those in `bash` need what the tests do not have."""
 
 _FENCE: Final = re.compile(r"^```(\S*)\s*$")
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
@@ -20,12 +22,14 @@ _CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `line` is the number of its first line of text."""
+    """A fenced block; `line` is the number of its first line of text. The block `text` right after a block of commands
+    is the screen of the last of them."""
 
     source: str
     line: int
     language: str
     text: str
+    screen: str | None = None
 
 
 def pages() -> list[Path]:
@@ -40,15 +44,19 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path) -> list[Block]:
     found: list[Block] = []
-    language, lines, start = "", list[str](), 0
+    language, lines, start, follows = "", list[str](), 0, False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
         fence = _FENCE.match(line)
         if fence is None:
             lines.append(line)
         elif start:
             found.append(Block(name_of(page), start, language, "\n".join(lines)))
-            start = 0
+            lines, start = [], 0
+            if language == "text" and follows:
+                screen = found.pop()
+                found[-1] = replace(found[-1], screen=screen.text)
         else:
+            follows = bool(found) and found[-1].language == SHELL and not any(lines)
             language, lines, start = fence[1], [], number + 1
     assert not start, f"{name_of(page)}: the block that begins at line {start} has no end"
     return found

@@ -3,9 +3,9 @@
 Python runs as in `python -m asyncio`, with the names of earlier blocks; an endless loop over the feed ends with the
 first line that it prints; `# …` after a `print` is expected output, and each such line has to appear, in this order.
 
-Commands run in a shell, with a terminal of 80 columns. The lines below a command are the whole screen, as it is but for
-times, ids, durations and the like. `…` matches any text, and on a line of its own any lines. A command without lines
-below it may print anything.
+Commands run in a shell, with a terminal of 80 columns. A block of text right after a block of commands is the whole
+screen of the last one, as it is but for times, ids, durations and the like. `…` matches any text, and on a line of its
+own any lines. A command without a screen may print anything.
 """
 
 import ast
@@ -30,7 +30,7 @@ import orjson
 from nats.aio.client import Client
 
 from .fleet import Fleet
-from .markdown import ROOT, Block
+from .markdown import ROOT, SHELL, Block
 
 BLOCK_SECONDS: Final = 30.0
 NOT_RUN: Final = {"source", "docker", "cd"}
@@ -51,7 +51,7 @@ _VARYING: Final = [
         (r"\b\d\.\d{3}\b", "<score>"),
     )
 ]
-"""What differs from run to run, with the word that stands for it in a comparison."""
+"""What differs from run to run, with the word that replaces it in a comparison."""
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _TARGET: Final = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
@@ -88,10 +88,10 @@ class Player:
         """Run a block; return False if its language is not run."""
         if block.language == "python":
             self._python(block)
-        elif block.language == "console":
+        elif block.language == SHELL:
             for command, expected in commands(block):
                 self._check_command(block, command, expected)
-        return block.language in ("python", "console")
+        return block.language in ("python", SHELL)
 
     def _python(self, block: Block) -> None:
         text = self._fleet.here(block.text)
@@ -166,19 +166,10 @@ class Player:
 
 
 def commands(block: Block) -> list[tuple[str, list[str]]]:
-    """Return each command of a console block, with its expected output."""
-    found: list[tuple[str, list[str]]] = []
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:], []))
-            continue
-        assert found, f"{block.source}:{block.line}: a console block begins with `$ `"
-        command, printed = found[-1]
-        if command.endswith("\\"):
-            found[-1] = (command[:-1] + line.strip(), printed)
-        else:
-            printed.append(line)
-    return [(re.sub(r"  +# .*$", "", command).strip(), printed) for command, printed in found]
+    """Return each command of a block, the last one with its expected screen."""
+    found = [(command.strip(), list[str]()) for command in re.sub(r"\\\n *", "", block.text).splitlines()]
+    found[-1][1].extend((block.screen or "").splitlines())
+    return found
 
 
 def on_terminal(

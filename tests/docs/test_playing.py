@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from . import markdown
 from .fleet import Fleet
-from .markdown import Block, broken, docstring_blocks
+from .markdown import Block, blocks, broken, docstring_blocks
 from .playing import Player, commands, first_missing, is_screen
 
 
@@ -18,17 +19,20 @@ def block(language: str, text: str) -> Block:
     [
         ("python", "print(1)  # 2"),
         ("python", "import asyncio\nawait asyncio.sleep(0)\nprint('a')  # b\nprint('b')  # a"),
-        ("console", "$ echo one\ntwo"),
-        ("console", "$ hivemem sessions append --session-id nobody --event '{}'"),
-        ("console", "$ make nothing"),
-        ("console", "$ rm -r ."),
-        ("console", "no command"),
-        ("console", '$ nats request hive.req.default.a.sessions.get \'{"session_id": "nobody"}\''),
+        ("sh", "hivemem sessions append --session-id nobody --event '{}'"),
+        ("sh", "make nothing"),
+        ("sh", "rm -r ."),
+        ("sh", 'nats request hive.req.default.a.sessions.get \'{"session_id": "nobody"}\''),
     ],
 )
 def test_a_page_that_is_wrong_is_found_out(fleet: Fleet, tmp_path: Path, language: str, text: str) -> None:
     with Player(fleet, tmp_path) as player, pytest.raises(AssertionError):
         player.play(block(language, text))
+
+
+def test_a_screen_that_is_wrong_is_found_out(fleet: Fleet, tmp_path: Path) -> None:
+    with Player(fleet, tmp_path) as player, pytest.raises(AssertionError, match="the screen differs"):
+        player.play(Block("page.md", 1, "sh", "echo one", screen="two"))
 
 
 def test_an_error_names_the_page_and_the_line(fleet: Fleet, tmp_path: Path) -> None:
@@ -49,9 +53,17 @@ def test_a_loop_without_an_end_is_ended_with_its_first_line(fleet: Fleet, tmp_pa
         assert player.play(block("python", text + "async for word in ever():\n    print(word)  # x"))
 
 
-def test_a_command_may_span_lines_and_carry_a_remark() -> None:
-    text = "$ hivemem version       # which\nhivemem …\n$ nats request a \\\n    '{}'"
-    assert commands(block("console", text)) == [("hivemem version", ["hivemem …"]), ("nats request a '{}'", [])]
+def test_a_command_may_span_lines_and_the_last_one_has_the_screen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\nhivemem version\nnats request a \\\n    '{}'\n```\n\n```text\n1\n2\n```\n\nSaid.\n\n```text\n3\n```\n"
+    )
+    monkeypatch.setattr(markdown, "ROOT", tmp_path)
+    first, other = blocks(page)
+    assert commands(first) == [("hivemem version", []), ("nats request a '{}'", ["1", "2"])]
+    assert (other.language, other.screen) == ("text", None)
 
 
 def test_a_screen_is_the_whole_output_but_for_what_varies() -> None:

@@ -53,6 +53,7 @@ async def test_a_second_fleet_on_the_same_folder(start_up: StartUp) -> None:
     said = refusal(second)
     assert f"{first.data} is in use by another fleet (process {first.process.pid})" in said
     assert "--data" in said
+    assert lives(first.nats_pid())
     await create_session(first.nats, "s1")
     assert first.stop() == 0
 
@@ -68,7 +69,8 @@ def test_two_fleets_on_folders_of_their_own(start_up: StartUp, tmp_path: Path) -
 def test_a_folder_that_cannot_be_made(start_up: StartUp, tmp_path: Path, below: str) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a folder")
-    assert str(in_the_way) in refusal(start_up(data=in_the_way / below))
+    said = refusal(start_up(data=in_the_way / below))
+    assert said.startswith(f"hivemem up: {in_the_way / below} cannot be made: ")
 
 
 @pytest.mark.parametrize("file", ["memory.db", "sessions.db", "vectors.db"])

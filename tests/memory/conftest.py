@@ -9,10 +9,12 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
+from hivemem_memory.endpoints import erasures
 from hivemem_memory.worker import MemorySettings, build
 from hivemem_runtime.worker import Worker
 from hivemem_testing.contract import Server
 from hivemem_testing.stores import STORES, parametrize_stores
+from hivemem_testing.waiting import DEADLINE_SECONDS
 
 from .hive import Agent, connect
 from .leasing import Place
@@ -67,6 +69,12 @@ async def deployment(store: dict[str, Any], nats_server: Server) -> AsyncIterato
     yield Deployment(settings, worker, client)
     await client.close()
     await worker.stop()
+
+
+@pytest.fixture(autouse=True)
+def patient_erasures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an erasure be done when its request is answered, however busy the machine is."""
+    monkeypatch.setattr(erasures, "PATIENCE_SECONDS", DEADLINE_SECONDS * 2 / 3)
 
 
 @pytest.fixture

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from hivemem_memory.entities.memories import MEMORY
+from hivemem_testing.waiting import DEADLINE_SECONDS
+
 from .hive import NAMESPACE, Agent, Body, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -125,24 +128,23 @@ async def test_what_was_published_before_an_erasure_stays_gone(
     ledger = bot.ledger
     await bot.put("k", "old")
     keys = ["k", *([] if erased else ["new"])]
-    commit, held = ledger.commit, list[Any]()
+    commit, taken, done = ledger.commit, asyncio.Event(), asyncio.Event()
 
     def hold(write: Any) -> Any:
-        """Hold the first commands until the erasure is done."""
-        if write.tenant != bot.tenant or len(held) == len(keys):
+        """Hold the commands until the erasure is done. The second one may wait behind the first one."""
+        if write.entity is not MEMORY or write.tenant != bot.tenant or done.is_set():
             return commit(write)
-        held.append(write)
+        taken.set()
         return asyncio.ensure_future(released(write))
 
     async def released(write: Any) -> Any:
         await done.wait()
         return await commit(write)
 
-    done = asyncio.Event()
     monkeypatch.setattr(ledger, "commit", hold)
     for key in keys:
         await bot.command("put", NAMESPACE, place(key, value="late"), id=bot.id(f"late-{key}"))
-    await eventually(lambda: len(held) == len(keys), "the commands are on their way")
+    await asyncio.wait_for(taken.wait(), DEADLINE_SECONDS)
     receipt = await bot.ask("erase", namespace=NAMESPACE, **erased)
     assert (receipt["status"], receipt["entries"]) == ("done", 1)
     done.set()

@@ -14,7 +14,7 @@ def test_a_wrong_setting_ends_it_with_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIVEMEM_STORE", "postgres")
-    assert main(WORKER) == 2
+    assert main(WORKER, []) == 2
     said = capsys.readouterr().err
     assert said.startswith("hivemem-memory: HIVEMEM_STORE='postgres'")
     assert said.count("\n") == 1

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from hivemem_contracts.errors import HiveError
-from hivemem_embedded.fleet import DEFAULT_HTTP_PORT, DEFAULT_NATS_PORT, Fleet, FolderInUse, PortTaken
+from hivemem_embedded.fleet import DEFAULT_HTTP_PORT, DEFAULT_NATS_PORT, Fleet, FolderInUse, FolderNotMade, PortTaken
 from hivemem_embedded.nats_server import ServerFailed
 from hivemem_runtime import logs, loop
 from hivemem_runtime.program import WorkerNotLoaded
@@ -37,7 +37,7 @@ def up(
     os.umask(NOT_OTHERS)
     try:
         loop.run(_run(Fleet(data, nats_port, http_port)))
-    except (*UNFIT, FolderInUse, PortTaken, ServerFailed, WorkerNotLoaded, HiveError, OSError) as error:
+    except (*UNFIT, FolderInUse, FolderNotMade, PortTaken, ServerFailed, WorkerNotLoaded, HiveError, OSError) as error:
         typer.echo(f"hivemem up: {error}", err=True)
         raise typer.Exit(1) from error
 

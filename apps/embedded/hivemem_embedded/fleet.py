@@ -28,6 +28,10 @@ class FolderInUse(Exception):
     """Another fleet runs on this folder."""
 
 
+class FolderNotMade(Exception):
+    """The folder of the data, or a file in it, cannot be made."""
+
+
 class PortTaken(Exception):
     """Another process listens on the port; the text gives advice."""
 
@@ -56,8 +60,12 @@ class Fleet:
         self._stopped = asyncio.Event()
 
     async def start(self) -> Addresses:
-        self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _take(self._data)
+        try:
+            self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _take(self._data)
+        except OSError as error:
+            why = f"{error.filename} cannot be made: {error.strerror}"
+            raise FolderNotMade(f"{why}; choose another folder with --data") from error
         await self._nats.start()
         await self._start_workers()
         self._health = HealthServer(HOST, self._http_port, {worker.name: worker.probe for worker in self._workers})

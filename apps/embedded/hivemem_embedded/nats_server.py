@@ -124,7 +124,9 @@ class NatsServer:
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
-        if self._process is not None and self._process.poll() is None:
+        if self._process is None:
+            return  # the file may be that of another fleet, on the same folder
+        if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
                 await asyncio.to_thread(self._process.wait, STOP_SECONDS)

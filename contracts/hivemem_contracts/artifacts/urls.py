@@ -52,8 +52,8 @@ def parse_url(url: str) -> ArtifactUrl:
         )
     except ValidationError as error:
         raise _refused(url, error.errors(include_url=False)[0]["msg"]) from error
-    except UnicodeDecodeError as error:
-        raise _refused(url, "its percent escapes are no UTF-8") from error
+    except UnicodeError as error:
+        raise _refused(url, "it is not UTF-8, or its percent escapes are not") from error
 
 
 def _text(quoted: str) -> str:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -11,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.limits import EMBEDDING_DIMENSIONS
+from hivemem_contracts.nearest_name import nearest_name
 from hivemem_contracts.vectors.operations import VECTORS
 from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.bus.requests.outgoing import Asking
@@ -135,7 +135,7 @@ class Model(NamedTuple):
 
 
 OF_A_MODEL: Final = ("embedder_model", "embedder_dimension", "embedder_query_prefix", "embedder_passage_prefix")
-"""The settings that a preset stands for, in its order."""
+"""The settings that a preset replaces, in its order."""
 
 
 def open_store(settings: VectorsSettings, items: Schema) -> VectorStore:
@@ -210,13 +210,13 @@ def _fastembed(settings: VectorsSettings) -> Model:
 
 
 def _preset(settings: VectorsSettings) -> Preset:
-    """Return the preset, or the one that the single settings amount to."""
+    """Return the preset, or one made of the single settings."""
     name = settings.embedder_preset
     if not name:
         _require(settings, ("embedder_model", "embedder_dimension"))
         return Preset(*[getattr(settings, of_model) for of_model in OF_A_MODEL])
     if name not in PRESETS:
-        (nearest,) = get_close_matches(name, PRESETS, n=1, cutoff=0.0)
+        nearest = nearest_name(name, PRESETS, similarity=0.0)
         raise SettingsError(f"{PREFIX}EMBEDDER_PRESET={name}: there is no such preset; the nearest name is {nearest}")
     _refuse(settings, OF_A_MODEL, f"HIVEMEM_EMBEDDER_PRESET={name} has its own")
     return PRESETS[name]

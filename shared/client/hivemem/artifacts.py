@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from hivemem import downloading, presigned
+from hivemem.methods import suggesting
 from hivemem.services.artifacts import ArtifactsOperations
 from hivemem.upload_sources import BytesSource, Source, open_source
 from hivemem.uploading import File, Progress, Uploading
@@ -41,6 +42,7 @@ class Artifacts(ArtifactsOperations):
         super().__init__(hive)
         self._hive = hive
 
+    @suggesting
     async def upload(
         self,
         session_id: str,
@@ -111,6 +113,7 @@ class Artifacts(ArtifactsOperations):
             if opened is not source:
                 await asyncio.to_thread(opened.close)
 
+    @suggesting
     async def read(self, session_or_url: str, name: str | None = None, *, version: int | None = None) -> bytes:
         """Return all bytes of a file. Raises `NotFound`, `InvalidRequest` for a malformed URL, `Forbidden` for another
         tenant's."""
@@ -131,6 +134,7 @@ class Artifacts(ArtifactsOperations):
     def _pieces(self, content: ArtifactContent) -> AsyncGenerator[bytes, None]:
         return downloading.verified(content.artifact, _inline_or_chunks(self._hive, content))
 
+    @suggesting
     async def download(
         self,
         session_or_url: str,
@@ -186,6 +190,7 @@ class OpenArtifact:
         """Yield the bytes, piece by piece."""
         return self.hive.artifacts.stream(self.artifact.url)
 
+    @suggesting
     async def download(self, to: str | os.PathLike[str] | BinaryIO, progress: Progress | None = None) -> Artifact:
         """Write the file to a path, or into a file object."""
         return await self.hive.artifacts.download(self.artifact.url, to=to, progress=progress)

@@ -1,11 +1,11 @@
 """The client of a fleet, for one agent."""
 
-import dataclasses
+import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from types import TracebackType
-from typing import IO, Any, Literal, Self, TypedDict, Unpack, cast, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, overload
 
 import pydantic
 from pydantic import BaseModel
@@ -19,8 +19,8 @@ from hivemem.importing import Existing, Imported, import_from
 from hivemem.large_values import IN_A_REPLY, READS, resolved
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
-from hivemem.methods import Command
-from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
+from hivemem.methods import Command, suggesting
+from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, URL_VARIABLE, CallOptions, default_url
 from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
     Body,
@@ -61,13 +61,13 @@ class OptionFields(TypedDict, total=False):
 class Hive(Services):
     """One agent of one tenant. It connects at its first use; safe to use from many tasks of one event loop at once.
 
-    `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
-    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
-    of every call, see `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too
-    long. The first use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if
-    it refuses the credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the
-    connection and unknown host names are an error at once. Once connected, the client reconnects automatically, without
-    a time limit.
+    `url` is one NATS server or several, separated by commas; it may contain a user and a password. Without one, it is
+    `HIVEMEM_URL` of the environment, or `nats://127.0.0.1:4222`. `nats_options` are passed to nats-py unchanged:
+    `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options of every call, see
+    `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. The first
+    use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if it refuses the
+    credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the connection and
+    unknown host names are an error at once. Once connected, the client reconnects automatically, without a time limit.
 
     `hive.sessions.append(session_id=…, event=…)` sends a request and returns its reply. Each operation raises the
     errors of its declaration, and any can raise `InvalidRequest`, `Forbidden`, `TooLarge`, `Overloaded`, `Internal` and
@@ -77,7 +77,7 @@ class Hive(Services):
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         tenant: str = DEFAULT_TENANT,
         agent: str = DEFAULT_AGENT,
@@ -90,11 +90,17 @@ class Hive(Services):
         for name, value in (("tenant", tenant), ("agent", agent)):
             if not value:
                 raise InvalidRequest(f"{name}: it may not be empty", field=name)
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise InvalidRequest(
+                    f"{name}: half of a surrogate pair is not text, got {value!r}", field=name
+                ) from None
         inbox = inbox_prefix(tenant, agent)
         check_size("tenant and agent", len(inbox), INBOX_PREFIX_BYTES)
         try:
             self.connection = Connection(
-                url,
+                default_url() if url is None else url,
                 inbox,
                 f"hivemem {agent}",
                 nats_options or {},
@@ -102,16 +108,17 @@ class Hive(Services):
                 retry_refused=retry_refused,
             )
         except ValueError as error:
-            raise InvalidRequest(f"url: {error}", field="url") from None
+            given_by = URL_VARIABLE if url is None else "url"
+            raise InvalidRequest(f"{given_by}: {error}", field="url") from None
         self.tenant = tenant
         self.agent = agent
-        self.options = CallOptions(**options)
+        self.options = CallOptions().replaced(options, arguments=inspect.signature(Hive).parameters)
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> Self:
         """Return a copy of the client with other options, on the same connection."""
         hive = copy(self)
-        hive.options = dataclasses.replace(self.options, **options)
+        hive.options = self.options.replaced(options)
         Services.__init__(hive, hive)
         return hive
 
@@ -133,7 +140,7 @@ class Hive(Services):
         headers: dict[str, str] | None = None
         message_id = ""
         if operation.writes:
-            headers = write_headers(MESSAGE_ID, options.message_id, options)
+            headers = write_headers(MESSAGE_ID, options)
             message_id = headers[MESSAGE_ID]
         elif options.traceparent:
             headers = {"traceparent": options.traceparent}
@@ -177,6 +184,7 @@ class Hive(Services):
             raise InvalidRequest("message_id: each command of a pipeline has its own", field="message_id")
         return Pipeline(self, max_pending)
 
+    @suggesting
     def changes(
         self,
         prefix: str | None = None,
@@ -195,6 +203,7 @@ class Hive(Services):
         """
         return Feed(self.connection, self.tenant, prefix, since, on_gap, self.options)
 
+    @suggesting
     async def recall(
         self,
         query: str,
@@ -219,10 +228,10 @@ class Hive(Services):
     ) -> RecallAnswer:
         """Find memories and events by meaning and by words: the best `items` first, each with its scores.
 
-        `user_id`, `app_name`, `project_id` and `session_ids` find events of those sessions alone. `context` adds at
+        `user_id`, `app_name`, `project_id` and `session_ids` find events of these sessions only. `context` adds at
         most this many events before and after each event.
 
-        With `rerank`, the hive's reranker orders the best of them; it raises `InvalidRequest` if there is none.
+        With `rerank`, the hive's reranker orders the best of them; a hive without one raises `InvalidRequest`.
         `max_tokens` limits the size of the values. The index is a moment behind: `wait_ms` waits at most this long
         until all earlier acknowledged writes are indexed, `min_version` until a memory is indexed at that version. If
         the answer is incomplete, `degraded` says why. `cursor` continues after the answer that had it.
@@ -250,6 +259,7 @@ class Hive(Services):
         }
         return await self.send(RECALL, {name: value for name, value in given.items() if value is not None})
 
+    @suggesting
     def lease(
         self, namespace: str, key: str | None = None, *, ttl_seconds: float = 30.0, wait_seconds: float = 60.0
     ) -> Lease:
@@ -269,6 +279,7 @@ class Hive(Services):
         """
         return export_lines(self, prefix, as_of)
 
+    @suggesting
     async def export_to(
         self,
         target: FilePath | IO[bytes],
@@ -283,6 +294,7 @@ class Hive(Services):
         """
         return await export_to(self, target, prefix, as_of, progress)
 
+    @suggesting
     async def import_from(
         self,
         source: FilePath | IO[bytes] | AsyncIterable[str],
@@ -333,6 +345,11 @@ class Connecting:
         await self._hive.connection.open()
         return self._hive
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{name}: await the client first, `hive = await hivemem.connect(…)`")
+
     def __await__(self) -> Generator[Any, None, Hive]:
         return self._open().__await__()
 
@@ -346,7 +363,7 @@ class Connecting:
 
 
 def connect(
-    url: str = DEFAULT_URL,
+    url: str | None = None,
     *,
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,

@@ -154,5 +154,7 @@ class Lease:
 
     def _held(self) -> LeaseGranted:
         if self._granted is None:
-            raise RuntimeError("the lease is acquired by entering it: `async with hive.lease(…) as lease:`")
+            raise RuntimeError(
+                "the lease is not held: a block acquires it, `with` or `async with hive.lease(…) as lease:`"
+            )
         return self._granted

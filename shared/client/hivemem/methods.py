@@ -1,6 +1,7 @@
 """Operations of the registry as methods: what a call checks, what it sends, and what `publish` learns from it."""
 
-from collections.abc import Callable, Collection, Coroutine
+import inspect
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial, wraps
 from typing import Any, Concatenate, Protocol, Self, TypeVar, cast, overload
 
@@ -9,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import MISSING as _MISSING
 
 from hivemem.options import CallOptions
-from hivemem_contracts.nearest_name import nearest
+from hivemem_contracts.nearest_name import suggestion
 from hivemem_contracts.operations import AnyOperation, Fields, Operation, ReplyT
 
 ResultT = TypeVar("ResultT")
@@ -76,6 +77,7 @@ class CommandMethod(Protocol[Fields, ResultT_co]):
 
 Method = Callable[Concatenate[Any, Fields], Coroutine[Any, Any, ResultT]]
 MethodT = TypeVar("MethodT", bound=Method[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def reads(operation: AnyOperation) -> Callable[[MethodT], MethodT]:
@@ -102,17 +104,46 @@ def _declared(operation: AnyOperation, method: MethodT) -> MethodT:
     return cast("MethodT", checked)
 
 
-def check_arguments(operation: AnyOperation, args: Collection[object], fields: Collection[str]) -> None:
-    """Raise `TypeError` for positional arguments, and for unknown fields with the nearest known one.
+def check_arguments(operation: AnyOperation, args: Collection[object], fields: Mapping[str, object]) -> None:
+    """Raise `TypeError` for positional arguments, for a lease in place of its claim, and for unknown fields with the
+    nearest known one.
 
-    Python refuses both as well, and before 3.13 without a suggestion.
+    Python refuses the first and the last as well, and before 3.13 without a suggestion.
     """
     if args:
         raise TypeError(f"{operation.full_name}() takes its fields by name, got {len(args)} positional")
     known = operation.request.model_fields
     for name in fields:
         if name not in known:
-            raise TypeError(f"{operation.full_name}() has no field {name!r}{nearest(name, known)}")
+            raise TypeError(f"{operation.full_name}() has no field {name!r}{suggestion(name, known)}")
+    if hasattr(type(fields.get("lease")), "claim"):
+        raise TypeError(f"{operation.full_name}() takes the claim of a lease, lease=lease.claim")
+
+
+def suggesting(method: FunctionT) -> FunctionT:
+    """Declare a method that refuses unknown arguments with the nearest known one."""
+    known = inspect.signature(method).parameters
+
+    def check(given: Collection[str]) -> None:
+        for name in given:
+            if name not in known:
+                raise TypeError(f"{method.__name__}() has no argument {name!r}{suggestion(name, known)}")
+
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        async def awaited(*args: object, **given: object) -> object:
+            check(given)
+            return await method(*args, **given)
+
+        return cast("FunctionT", awaited)
+
+    @wraps(method)
+    def called(*args: object, **given: object) -> object:
+        check(given)
+        return method(*args, **given)
+
+    return cast("FunctionT", called)
 
 
 def published(method: object) -> tuple[AnyOperation, CallOptions]:

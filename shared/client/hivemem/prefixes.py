@@ -1,7 +1,6 @@
-"""Checks what a feed is asked to follow. A prefix that no change can have is an error, which says what was meant."""
+"""Checks the prefix of a feed. A prefix that no change can have is an error, which says what was meant."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from hivemem_contracts.catalog import CHANGES
@@ -9,6 +8,7 @@ from hivemem_contracts.changes import ChangeKind
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import NAMESPACE_ROOTS
 from hivemem_contracts.limits import SUBJECT_BYTES
+from hivemem_contracts.nearest_name import nearest_name
 from hivemem_contracts.sizes import check_size
 from hivemem_contracts.subjects import KEY_MARKER, change_filters, checked, decode_token, encode_token
 
@@ -127,7 +127,7 @@ def _unknown_entity(entity: str, prefix: str, tenant: str) -> InvalidRequest:
     dotted = prefix.replace(":", ".")
     first, _, rest = dotted.partition(".")
     meant: list[str] = []
-    close = first if first in _KINDS else next(iter(get_close_matches(first.lower(), _KINDS, 1)), None)
+    close = first if first in _KINDS else nearest_name(first.lower(), _KINDS)
     if close is not None:
         meant.append(f"{close}.{rest}" if rest else close)
     if first in NAMESPACE_ROOTS:

@@ -22,6 +22,7 @@ from hivemem_contracts.identifiers import derived_id, new_id
 from hivemem_contracts.json_values import plain_json
 from hivemem_contracts.limits import MESSAGE_BYTES, VALUE_BYTES
 from hivemem_contracts.model import RequestBody, invalid_request
+from hivemem_contracts.nearest_name import suggestion
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.sizes import check_size
 from hivemem_contracts.streams import COMMAND_ID, INGEST
@@ -71,7 +72,8 @@ def find_operation(name: str) -> AnyOperation:
     for contract in SERVICES:
         if contract.name == service and (found := contract.get(operation)) is not None:
             return found
-    raise InvalidRequest(f"operation: there is no {name!r}", field="operation")
+    known = [operation.full_name for contract in SERVICES for operation in contract]
+    raise InvalidRequest(f"operation: there is no {name!r}{suggestion(name, known)}", field="operation")
 
 
 def build_body(operation: AnyOperation, body: Body) -> BaseModel:
@@ -117,8 +119,8 @@ def _not_json(body: BaseModel) -> InvalidRequest:
     return InvalidRequest("body: it cannot be written as JSON", field="body")
 
 
-def write_headers(header: str, message_id: str | None, options: CallOptions) -> dict[str, str]:
-    headers = {header: message_id or new_id()}
+def write_headers(header: str, options: CallOptions) -> dict[str, str]:
+    headers = {header: options.message_id or new_id()}
     if options.traceparent:
         headers["traceparent"] = options.traceparent
     return headers
@@ -140,9 +142,9 @@ async def prepare(
     if not operation.durable:
         reason = "" if operation.writes else ", because it only reads"
         raise InvalidRequest(f"operation: {operation.full_name} can only be requested{reason}", field="operation")
-    options = hive.options
+    options = hive.options if message_id is None else hive.options.replaced({"message_id": message_id})
     # Not `Nats-Msg-Id`: the server would drop a command of another operation or agent with the same id.
-    headers = write_headers(COMMAND_ID, message_id or options.message_id, options)
+    headers = write_headers(COMMAND_ID, options)
     model = build_body(operation, body)
     message_id = headers[COMMAND_ID]
     model, payload = await encode_body(hive, operation, model, message_id, requested=False)

@@ -4,7 +4,6 @@ import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -14,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from pydantic_settings import SettingsError as UnreadableSetting
 
+from hivemem_contracts.nearest_name import nearest_name
 from hivemem_contracts.servers import server_list, shown_servers
 from hivemem_runtime.bus.streams import StreamSettings
 from hivemem_runtime.policy import Policy
@@ -142,12 +142,12 @@ def _refuse_unknown(kinds: Sequence[type[WorkerSettings]]) -> None:
     for variable in sorted(os.environ):
         name = variable.upper()
         if name.startswith(PREFIX) and not name.startswith(OF_TESTS) and name not in known:
-            (nearest,) = get_close_matches(name, sorted(known), n=1, cutoff=0.0)
+            nearest = nearest_name(name, sorted(known), similarity=0.0)
             raise SettingsError(f"{variable}: there is no such setting; the nearest name is {nearest}")
 
 
 def variables(kind: type[pydantic.BaseModel], prefix: str = PREFIX) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the variables that set the fields of `kind`, with the fields, and those of the models in them."""
+    """Yield the variables that set the fields of `kind`, with the fields, and the same for the models in them."""
     for name, field in kind.model_fields.items():
         variable = prefix + name.upper()
         yield variable, field

@@ -15,7 +15,7 @@ class Committed(HiveError):
 
 
 def upload_not_found(upload_id: str) -> NotFound:
-    return NotFound(f"upload {upload_id!r} does not exist, or was aborted", upload_id=upload_id)
+    return NotFound(f"upload {upload_id!r} does not exist, or was aborted: `begin` another", upload_id=upload_id)
 
 
 def open_upload(heads: Heads, upload_id: str, now: int) -> Upload:

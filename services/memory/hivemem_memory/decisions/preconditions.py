@@ -1,7 +1,10 @@
 """Preconditions of a write: the memory lives, has the expected version, and was not erased after the write was
 published."""
 
+from datetime import datetime
+
 from hivemem_contracts.errors import NotFound, RevisionConflict
+from hivemem_contracts.identifiers import format_time
 from hivemem_memory.entities.fences import FENCE
 from hivemem_memory.entities.memories import MemoryHead
 from hivemem_runtime.ledger.entity import AnyEntity
@@ -29,12 +32,20 @@ def expired(memory: MemoryHead, now: int) -> bool:
 def require_living(head: CurrentHead, namespace: str, key: str, now: int) -> MemoryHead:
     memory = living(head, now)
     if memory is None:
-        raise memory_not_found(namespace, key)
+        raise memory_not_found(namespace, key, None if head is None else head.value)
     return memory
 
 
-def memory_not_found(namespace: str, key: str) -> NotFound:
-    return NotFound(f"memory {key!r} of {namespace!r} does not exist", namespace=namespace, key=key)
+def memory_not_found(
+    namespace: str, key: str, last: MemoryHead | None = None, as_of: datetime | None = None
+) -> NotFound:
+    """Return the error for a memory whose last version is deleted or expired, or which has none."""
+    what = "does not exist"
+    if last is not None:
+        what = "was deleted: `restore` brings it back" if last.deleted else "has expired: `restore` brings it back"
+    elif as_of is not None:
+        what = f"did not exist at {format_time(as_of)}"
+    return NotFound(f"memory {key!r} of {namespace!r} {what}", namespace=namespace, key=key)
 
 
 def expect(expected: int | None, head: CurrentHead, memory: MemoryHead | None, namespace: str, key: str) -> None:

@@ -49,10 +49,10 @@ class MemoryReads:
             memory = value_of(head)
             at = now_microseconds()
         if memory is None:
-            raise memory_not_found(body.namespace, body.key)
+            raise memory_not_found(body.namespace, body.key, as_of=body.as_of)
         ended = at is not None and expired(memory, at)
         if (ended or memory.deleted) and not body.include_deleted:
-            raise memory_not_found(body.namespace, body.key)
+            raise memory_not_found(body.namespace, body.key, memory)
         return orjson.dumps(memory_fields(place, memory, ended=ended))
 
     async def _at_version(self, tenant: str, place: str, body: requests.GetMemory) -> MemoryHead:
@@ -62,7 +62,10 @@ class MemoryReads:
         assert body.version is not None
         record = await self._ledger.record(MEMORY, tenant, place, body.version)
         if record is None or (record.value.deleted and not body.include_deleted):
-            what = "does not exist" if record is None else "is a deletion"
+            what = "is a deletion"
+            if record is None:
+                head = await self._ledger.head(MEMORY, tenant, place)
+                what = "does not exist" + (f", the newest is {head.version}" if head is not None else "")
             raise NotFound(
                 f"version {body.version} of memory {body.key!r} of {body.namespace!r} {what}",
                 namespace=body.namespace,

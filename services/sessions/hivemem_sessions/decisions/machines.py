@@ -32,7 +32,7 @@ def starting_machine(heads: Heads, machine: str | Machine) -> dict[str, Any]:
         return {"name": None, "version": None, "definition": definition, "state": definition["initial"]}
     head = heads(MACHINE, machine)
     if head is None or head.value is None:
-        raise NotFound(f"machine {machine!r} does not exist", machine=machine)
+        raise NotFound(f"machine {machine!r} does not exist: `machine_put` stores one", machine=machine)
     definition = head.value.definition
     return {"name": machine, "version": head.version, "definition": definition, "state": definition["initial"]}
 

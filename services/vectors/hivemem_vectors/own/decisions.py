@@ -101,7 +101,7 @@ def dimension_of(collection: str, head: Head[VectorCollection] | None) -> int:
     """Return the collection's dimension. Raises `NotFound` if nothing was ever stored in it."""
     made = value_of(head)
     if made is None:
-        raise NotFound(f"there is no collection {collection!r}", collection=collection)
+        raise NotFound(f"collection {collection!r} does not exist: the first `store` makes it", collection=collection)
     return made.dimension
 
 

@@ -14,7 +14,7 @@ from hivemem.cli.positional_fields import HELP
 from hivemem.cli.settings import Settings
 from hivemem.cli.summaries import SERVICES
 from hivemem.cli.usage_errors import explained
-from hivemem.options import DEFAULT_TENANT, DEFAULT_URL
+from hivemem.options import DEFAULT_TENANT, DEFAULT_URL, URL_VARIABLE
 
 TOPICS = {
     "recall": ("hivemem.cli.recall", "Find memories by meaning and by words."),
@@ -58,7 +58,7 @@ Exit codes:
 
 
 class Subcommands(TyperGroup):
-    """Lists every subcommand with its summary, and imports only the one that is called."""
+    """Lists every subcommand with its summary, and imports the called one alone."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -141,7 +141,7 @@ def show_version(wanted: bool) -> None:
 def root(
     ctx: typer.Context,
     url: Annotated[
-        str, typer.Option(envvar="HIVEMEM_URL", help="The NATS server, or several, separated by commas.")
+        str, typer.Option(envvar=URL_VARIABLE, help="The NATS server, or several, separated by commas.")
     ] = DEFAULT_URL,
     tenant: Annotated[str, typer.Option(envvar="HIVEMEM_TENANT", help="Whose data.")] = DEFAULT_TENANT,
     agent: Annotated[str, typer.Option(envvar="HIVEMEM_AGENT", help="Who acts.")] = "cli",

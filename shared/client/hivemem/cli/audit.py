@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hivemem.cli.confirmation import counted
+from hivemem.cli.counts import counted
 from hivemem.cli.progress import counter
 from hivemem.cli.rendering import print_json, print_reply
 from hivemem.cli.settings import FAILED, Json, Settings, interrupted, run

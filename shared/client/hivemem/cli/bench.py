@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from hivemem.cli.counts import counted
 from hivemem.cli.rendering import print_fields, print_json, print_notes
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.hive import Hive
@@ -44,7 +45,7 @@ def bench(
         print_json(result)
         return
     what = "durable commands" if durable else "requests"
-    print_notes([f"{sessions} sessions, {result['seconds']} s, sessions.append as {what}"])
+    print_notes([f"{counted(sessions, 'session')}, {result['seconds']} s, sessions.append as {what}"])
     print_fields(result)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, cast
 import orjson
 from nats.aio.msg import Msg
 
+from hivemem.cli.counts import counted
 from hivemem.cli.settings import CONNECT_SECONDS, Settings, client, detail_of
 from hivemem.connection import Connection, NoAnswer
 from hivemem.hive import Hive
@@ -123,7 +124,7 @@ async def _jetstream(connection: Connection) -> Check:
     except (NoAnswer, JetStreamError) as error:
         advice = "start the server with JetStream: `jetstream { store_dir: … }` in its configuration"
         return Check("jetstream", "failed", f"not enabled for this account: {error}", advice)
-    return Check("jetstream", "ok", f"{info['streams']} streams, {_megabytes(info['storage'])} on disk")
+    return Check("jetstream", "ok", f"{counted(info['streams'], 'stream')}, {_megabytes(info['storage'])} on disk")
 
 
 async def _stream(connection: Connection, name: str, wanted: Mapping[str, Any]) -> Check:
@@ -141,7 +142,7 @@ async def _stream(connection: Connection, name: str, wanted: Mapping[str, Any]) 
     if differing:
         advice = "save its messages elsewhere, delete it, and start the workers: they create it again"
         return Check(label, "failed", "; ".join(differing), advice)
-    held = f"{state['messages']} messages, {_megabytes(state['bytes'])}"
+    held = f"{counted(state['messages'], 'message')}, {_megabytes(state['bytes'])}"
     limit = int(config.get("max_bytes", -1))
     if name == INGEST and limit > 0 and state["bytes"] > limit * NEARLY_FULL:
         return Check(label, "warning", f"{held}: nearly full", "check that the workers run, or start more of them")
@@ -160,7 +161,7 @@ def _services(workers: Sequence[Mapping[str, Any]]) -> list[Check]:
             checks.append(Check(label, "failed", "no worker answers", "start one, or `hivemem up`"))
             continue
         versions = sorted({str(worker.get("version")) for worker in mine})
-        detail = f"{len(mine)} worker{'s' if len(mine) > 1 else ''}, version {', '.join(versions)}"
+        detail = f"{counted(len(mine), 'worker')}, version {', '.join(versions)}"
         mixed = len(versions) > 1
         advice = "bring all of them to the same version" if mixed else ""
         checks.append(Check(label, "warning" if mixed else "ok", detail, advice))
@@ -182,9 +183,10 @@ async def _waiting(connection: Connection, served: Collection[str]) -> Check:
     if not counts:
         return Check("commands", "ok", "none wait")
     unlisted = int(info["state"]["messages"]) - counts.total()
-    detail = ", ".join(f"{count} wait for {service}" for service, count in counts.most_common(SERVICES_SHOWN))
-    detail += f", {unlisted} more are not listed" if unlisted > 0 else ""
-    absent = [service for service, _ in counts.most_common(SERVICES_SHOWN) if service not in served]
+    shown = counts.most_common(SERVICES_SHOWN)
+    detail = ", ".join(f"{count} {'waits' if count == 1 else 'wait'} for {service}" for service, count in shown)
+    detail += f", {unlisted} more {'is' if unlisted == 1 else 'are'} not listed" if unlisted > 0 else ""
+    absent = [service for service, _ in shown if service not in served]
     if absent:
         return Check("commands", "warning", detail, f"start a worker of {', '.join(absent)}: they wait until then")
     return Check("commands", "ok", detail)

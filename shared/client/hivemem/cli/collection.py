@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hivemem.cli.confirmation import Yes, confirm, counted
+from hivemem.cli.confirmation import Yes, confirm
+from hivemem.cli.counts import counted
 from hivemem.cli.progress import counter
 from hivemem.cli.rendering import print_json, print_reply
 from hivemem.cli.settings import Json, Settings, interrupted, run
@@ -38,12 +39,12 @@ def gc_command(
                 # A dry run deletes nothing, so it would find the same bytes again.
                 if part.done or dry:
                     return part.model_copy(update={"removed": removed, "bytes": size})
-                shown(f"deleted {counted(removed, 'unused blob')}, {size:,} bytes")
+                shown(f"deleted {counted(removed, 'unused blob')}, {counted(size, 'byte')}")
 
     async def loss(hive: "Hive") -> str:
         found = await collect(hive, dry=True)
         least = "" if found.done else "at least "
-        return f"{least}{counted(found.removed, 'unused blob')} of {found.bytes:,} bytes will go.".capitalize()
+        return f"{least}{counted(found.removed, 'unused blob')} of {counted(found.bytes, 'byte')} will go.".capitalize()
 
     if not dry_run and not yes:
         confirm(settings, loss)

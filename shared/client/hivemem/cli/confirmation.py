@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from hivemem.cli.counts import counted
 from hivemem.cli.settings import FAILED, WRONG, Settings, run
 from hivemem.cli.visible import visible
 from hivemem_contracts.limits import LIST_MAXIMUM
@@ -32,11 +33,6 @@ def confirm(settings: Settings, describe: "Callable[[Hive], Awaitable[str]]", wa
         raise typer.Exit(FAILED)
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with its noun, such as "1 event" and "2 events"."""
-    return f"1 {one}" if count == 1 else f"{count:,} {many or f'{one}s'}"
-
-
 async def _session(hive: "Hive", body: Mapping[str, Any]) -> str:
     session = (await hive.sessions.get(session_id=body["session_id"])).session
     return f"Session {session.session_id!r} goes, with {counted(session.event_count, 'event')} and its state."
@@ -57,7 +53,7 @@ async def _file(hive: "Hive", body: Mapping[str, Any]) -> str:
     more = "more than " if page.cursor else ""
     size = sum(version.size for version in page.items)
     versions = counted(len(page.items), "version")
-    return f"File {body['name']!r} of session {body['session_id']!r} goes: {more}{versions}, {size:,} bytes."
+    return f"File {body['name']!r} of session {body['session_id']!r} goes: {more}{versions}, {counted(size, 'byte')}."
 
 
 async def _vector(hive: "Hive", body: Mapping[str, Any]) -> str:

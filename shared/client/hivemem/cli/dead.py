@@ -10,7 +10,8 @@ import typer
 from rich.text import Text
 
 from hivemem.cli import terminal
-from hivemem.cli.confirmation import Yes, confirm, counted
+from hivemem.cli.confirmation import Yes, confirm
+from hivemem.cli.counts import counted
 from hivemem.cli.details import hanging
 from hivemem.cli.progress import counter
 from hivemem.cli.rendering import print_fields, print_json, print_notes, print_rows

@@ -1,6 +1,7 @@
 """Turns the fields of a request into options of the command line, from the declaration of the operation."""
 
 import inspect
+import shlex
 import sys
 import types
 from collections.abc import Collection, Mapping
@@ -19,6 +20,7 @@ from hivemem.cli.positional_fields import BY_POSITION
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
 ALSO_BY_POSITION: Final = frozenset({("GetState", "session_id")})
 """Optional fields that most calls have, by request and name. Required fields always have a position."""
+SHOWN_CHARACTERS: Final = 40
 NULL: Final = object()
 """An explicit null, for fields where leaving them out means something else."""
 
@@ -61,7 +63,10 @@ def read_json(text: str, option: str, *, text_too: bool = False) -> Any:
     except orjson.JSONDecodeError as error:
         if text_too:
             return text
-        hint = "; text is JSON with quotes around it: '\"text\"'" if not source.lstrip().startswith(("{", "[")) else ""
+        hint = ""
+        if not source.lstrip().startswith(("{", "[")):
+            meant = source if source.isprintable() and len(source) <= SHOWN_CHARACTERS else "text"
+            hint = f"; text is JSON with quotes around it: {shlex.quote(orjson.dumps(meant).decode())}"
         raise typer.BadParameter(f"not JSON: {error}{hint}", param_hint=option) from error
 
 
@@ -103,7 +108,10 @@ def choices_of(field: FieldInfo) -> list[str]:
 
 
 def _number_or_null(text: str) -> Any:
-    return NULL if text == "null" else float(text)
+    try:
+        return NULL if text == "null" else float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
 def _description(own: str | None, annotation: Any) -> str:

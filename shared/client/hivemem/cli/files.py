@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
 
 import typer
 
+from hivemem.cli.counts import counted
 from hivemem.cli.fields import read_json
 from hivemem.cli.positional_fields import BY_POSITION
 from hivemem.cli.settings import Json, Settings, interrupted, run
@@ -129,8 +130,7 @@ def show(settings: Settings, artifact: "Artifact", told: Any) -> None:
 
         print_json(artifact, told)
     elif told.isatty():
-        size = "1 byte" if artifact.size == 1 else f"{artifact.size:,} bytes"
-        told.write(f"{artifact.url}  {size}  {artifact.content_type}\n")
+        told.write(f"{artifact.url}  {counted(artifact.size, 'byte')}  {artifact.content_type}\n")
     else:
         told.write(f"{artifact.url}\t{artifact.size}\t{artifact.content_type}\n")
 

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from typer.core import TyperCommand, TyperOption
 
+from hivemem.cli.usage_errors import option_names
+
 BY_POSITION: Final = "By position, in this order, or by name"
 """The box in help for options that may be given by position; it is what makes an option a place."""
 HELP: Final = ("-h", "--help")
@@ -20,7 +22,10 @@ class OperationCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words, free = self.named(args)
         missing = [f"{place_name(option)} ({option.opts[0]})" for option in free if option.required]
-        if missing and not ctx.resilient_parsing and not any(word in HELP for word in args):
+        # An unknown option is the error that the parser raises, and often explains what is missing.
+        known = {*HELP, "--", *option_names(self)}
+        unknown = any(word.startswith("--") and word.partition("=")[0] not in known for word in words)
+        if missing and not unknown and not ctx.resilient_parsing and not any(word in HELP for word in args):
             ctx.fail(f"Missing {' and '.join(missing)}.")
         return super().parse_args(ctx, words)
 

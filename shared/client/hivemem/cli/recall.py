@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hivemem_contracts.vectors.replies import RecallAnswer
 
 KINDS: Final[tuple[str, ...]] = get_args(ItemKind)
+TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
 SHOWN_CHARACTERS: Final = 240
 """The characters shown of an item's text, enough to recognise it."""
 INDENT: Final = "  "
@@ -56,7 +57,9 @@ def recall(
         int, typer.Option(min=0, max=RECALL_CONTEXT, help="Show this many events before and after each event.")
     ] = 0,
     limit: Annotated[int, typer.Option(min=1, max=RECALL_MAXIMUM, help="Maximum number of items.")] = 10,
-    memory_type: Annotated[MemoryType | None, typer.Option(help="Only memories of this type.")] = None,
+    memory_type: Annotated[
+        MemoryType | None, typer.Option(metavar="TYPE", help=f"Only memories of this type: {' or '.join(TYPES)}.")
+    ] = None,
     filter: Annotated[
         str | None, typer.Option(help=f'Conditions for the items, such as \'{{"created_by": "planner"}}\'. {JSON_HELP}')
     ] = None,

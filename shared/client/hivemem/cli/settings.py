@@ -125,13 +125,27 @@ def fail(settings: Settings, error: HiveError) -> NoReturn:
     else:
         code = f" ({error.code})" if error.code else ""
         sys.stderr.write(f"{error.name}{code}: {visible(detail_of(settings, error))}\n")
-        hint = _HINTS.get(error.name)
+        hint = _HINTS.get(error.name) or _hint_for_missing(error)
         if error.name == "InvalidRequest":
             hint = f"`{settings.command} --help` describes the options"
         if hint is not None:
             sys.stderr.write(f"hint: {hint}\n")
     unreachable = error.context.get("reason") in ("disconnected", "no_responders", "timeout")
     raise typer.Exit(NOT_REACHABLE if unreachable else FAILED)
+
+
+def _hint_for_missing(error: HiveError) -> str | None:
+    """Return the command that shows the existing neighbours of a missing thing."""
+    if error.name != "NotFound":
+        return None
+    context = {name: shlex.quote(str(value)) for name, value in error.context.items()}
+    if "namespace" in context:
+        return f"`hivemem memory list {context['namespace']}` shows its memories"
+    if "session_id" in context and "name" in context:
+        return f"`hivemem artifacts list {context['session_id']}` shows its files"
+    if "session_id" in context:
+        return "`hivemem sessions list` shows the sessions"
+    return "`hivemem dead list` shows the dead letters" if "sequence" in context else None
 
 
 def interrupted(told: str) -> NoReturn:

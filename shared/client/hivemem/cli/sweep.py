@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hivemem.cli.confirmation import counted
+from hivemem.cli.counts import counted
 from hivemem.cli.progress import counter
 from hivemem.cli.settings import Json, Settings, interrupted, run
 

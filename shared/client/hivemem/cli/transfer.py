@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 import typer
 
-from hivemem.cli.confirmation import counted
+from hivemem.cli.counts import counted
 from hivemem.cli.positional_fields import BY_POSITION
 from hivemem.cli.settings import FAILED, Json, Settings, interrupted, run
 from hivemem_contracts.errors import HiveError
@@ -66,7 +66,7 @@ def export_command(
 
         memories = counted(exported.memories, "memory", "memories")
         shown_time = clock(exported.as_of, exact=True) if told.isatty() else format_time(exported.as_of)
-        told.write(f"exported {memories} as of {shown_time}, {exported.bytes:,} bytes\n")
+        told.write(f"exported {memories} as of {shown_time}, {counted(exported.bytes, 'byte')}\n")
 
 
 def import_command(

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO, cast
 
 from hivemem.artifacts import Artifacts, OpenArtifact
+from hivemem.methods import suggesting
 from hivemem.sync.blocking import Blocking, asynchronous, blocking, iterating
 from hivemem.sync.services import BlockingArtifactsOperations
 from hivemem.uploading import Progress
@@ -23,6 +24,7 @@ class BlockingArtifacts(BlockingArtifactsOperations):
 
     wrapped: Artifacts
 
+    @suggesting
     def upload(
         self,
         session_id: str,

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, get_args, overload
 
 from hivemem.connection import ClientClosed
@@ -22,8 +22,17 @@ WrappedT = TypeVar("WrappedT")
 class Blocking(Generic[WrappedT]):
     """The synchronous form of an object: its methods run in the client's thread.
 
-    `wrapped` is the asynchronous object, which is used in that thread alone.
+    `wrapped` is the asynchronous object, which is used in that thread alone. Errors of Python name the class as users
+    know it: `sync.Hive`.
     """
+
+    def __init_subclass__(cls) -> None:
+        own = cls.__qualname__
+        cls.__name__ = f"sync.{own.removeprefix('Blocking')}"
+        for member in vars(cls).values():
+            if isinstance(member, FunctionType):
+                for function in (member, inspect.unwrap(member)):
+                    function.__qualname__ = function.__qualname__.replace(own, cls.__name__)
 
     def __init__(self, wrapped: WrappedT, thread: LoopThread) -> None:
         self.wrapped = wrapped

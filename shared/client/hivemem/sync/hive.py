@@ -9,7 +9,8 @@ from typing import IO, Any, Literal, Self, Unpack, cast, overload
 from hivemem.hive import Hive, OptionFields
 from hivemem.importing import Existing, Imported
 from hivemem.lines import FilePath
-from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, DEFAULT_URL, CallOptions
+from hivemem.methods import suggesting
+from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, CallOptions
 from hivemem.pipeline import PIPELINE_PENDING
 from hivemem.publishing import Body, Receipt
 from hivemem.sync.artifacts import BlockingOpenArtifact
@@ -30,18 +31,18 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
     It has the methods of `hivemem.Hive`, with the same arguments and errors; they return their results. The work is
     done in a thread that ends with `close`, or with the program.
 
-    `url` is one NATS server or several, separated by commas; it may contain a user and a password. `nats_options` are
-    passed to nats-py unchanged: `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options
-    of every call, see `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too
-    long. The first use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if
-    it refuses the credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the
-    connection and unknown host names are an error at once. Once connected, the client reconnects automatically, without
-    a time limit.
+    `url` is one NATS server or several, separated by commas; it may contain a user and a password. Without one, it is
+    `HIVEMEM_URL` of the environment, or `nats://127.0.0.1:4222`. `nats_options` are passed to nats-py unchanged:
+    `user_credentials`, `nkeys_seed`, `tls` and so on. The other arguments are the options of every call, see
+    `CallOptions`. Raises `InvalidRequest` if `url` is malformed, and `TooLarge` if the names are too long. The first
+    use raises `Unavailable` if no server answers within `connect_timeout_seconds`, and `Forbidden` if it refuses the
+    credentials; then the next use tries again. With `retry_refused=False`, servers that refuse the connection and
+    unknown host names are an error at once. Once connected, the client reconnects automatically, without a time limit.
     """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         tenant: str = DEFAULT_TENANT,
         agent: str = DEFAULT_AGENT,
@@ -110,6 +111,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
         """
         return BlockingPipeline(self.wrapped.pipeline(max_pending), self.thread)
 
+    @suggesting
     def changes(
         self,
         prefix: str | None = None,
@@ -128,6 +130,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
 
     recall = blocking(Hive.recall)
 
+    @suggesting
     def lease(
         self, namespace: str, key: str | None = None, *, ttl_seconds: float = 30.0, wait_seconds: float = 60.0
     ) -> BlockingLease:
@@ -143,6 +146,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
     export = iterating(Hive.export)
     export_to = blocking(Hive.export_to)
 
+    @suggesting
     def import_from(
         self,
         source: FilePath | IO[bytes] | Iterable[str],
@@ -188,7 +192,7 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
 
 
 def connect(
-    url: str = DEFAULT_URL,
+    url: str | None = None,
     *,
     tenant: str = DEFAULT_TENANT,
     agent: str = DEFAULT_AGENT,

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 import structlog
 
 from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.errors import HiveError, Internal, InvalidRequest
+from hivemem_contracts.nearest_name import nearest_name
 from hivemem_contracts.operations import AnyOperation
 from hivemem_contracts.streams import COMMAND_ID, MESSAGE_ID
 from hivemem_contracts.subjects import dead_subject_of, decode_token, sender_of
@@ -26,7 +26,6 @@ ATTEMPTS: Final = 5
 REMEMBERED: Final = 1_024
 """Messages whose failures are remembered; one for each partition is stuck at a time."""
 STORED_TOKENS: Final = 8
-SHOWN_CHARACTERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +135,8 @@ class Commands:
         if operation is not None:
             return ", only requested"
         durable = [known.name for known in self._service.contract if known.durable]
-        nearest = get_close_matches(name[:SHOWN_CHARACTERS], durable, n=1)
-        return f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(durable)}"
+        nearest = nearest_name(name, durable)
+        return f"; did you mean {nearest!r}?" if nearest else f"; there are {', '.join(durable)}"
 
     async def _settle(self, steps: list[_Step]) -> int:
         """Wait for all, and answer how many from the front are done for good or given up."""

@@ -9,7 +9,6 @@ import base64
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final
 
 import structlog
@@ -18,8 +17,9 @@ from nats.aio.client import Client
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.frames import parse_headers
+from hivemem_contracts.nearest_name import nearest_name
 from hivemem_contracts.streams import INGEST
-from hivemem_runtime.bus.commands.execution import SHOWN_CHARACTERS, dead_letter
+from hivemem_runtime.bus.commands.execution import dead_letter
 from hivemem_runtime.bus.commands.passed_over import NO_MESSAGE_FOUND, PassedOver
 from hivemem_runtime.bus.dead_letters import DeadLetters
 from hivemem_runtime.bus.delivery import DurableMessage
@@ -36,6 +36,7 @@ LOOK_SECONDS: Final = 2.0
 LISTED_AGAIN_SECONDS: Final = 10.0
 """After all subjects were listed and no stray was found: what waits is of services whose workers are down."""
 SHOWN: Final = 10
+SHOWN_CHARACTERS: Final = 64
 SERVICE_TOKEN: Final = 5
 """Its place in a stored subject: `hive.in.<partition>.<tenant>.<agent>.<service>.<operation>.<route>`."""
 
@@ -121,8 +122,8 @@ class StrayCommands:
         service = _service(subject)[:SHOWN_CHARACTERS]
         # A token of a stored subject may look like a wildcard, and must not match other commands.
         messages = [message for message in await self._read(subject, limit) if message.subject == subject]
-        nearest = get_close_matches(service, known, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(known)}"
+        nearest = nearest_name(service, known)
+        hint = f"; did you mean {nearest!r}?" if nearest else f"; there are {', '.join(known)}"
         reason = InvalidRequest(f"subject: there is no service {service!r}{hint}", field="subject")
         moved = 0
         for start in range(0, len(messages), AT_ONCE):
