@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .agents.trial import AGENTS
 from .artifacts.trial import ARTIFACTS
 from .fleet import Command
 from .memory.trial import MEMORY
@@ -19,6 +20,7 @@ SERVICES: Final[Mapping[str, Service]] = {
     "memory": MEMORY,
     "artifacts": ARTIFACTS,
     "vectors": VECTORS,
+    "agents": AGENTS,
     "registers": REGISTERS,
 }
 _STALLING: Final = ("rolling", "partitions", "full-disk")
@@ -78,6 +80,7 @@ ALWAYS: Final = (
     Case("vectors", "sqlite", "outages"),
     Case("artifacts", "embedded", "kills"),
     Case("artifacts", "sqlite", "outages", share=1.5),
+    Case("agents", "embedded", "kills", share=0.625),
     Case("registers", "embedded", "kills"),
     Case("registers", "three-members", "rolling", workers=2),
 )

@@ -1,0 +1,26 @@
+"""Agents in the harness."""
+
+from collections.abc import Sequence
+
+from nats.aio.client import Client
+
+from ..fleet import worker_command
+from ..journal import Journal
+from ..service import Circumstances, Service, Stopping
+from .load import run_agents
+from .verifier import verify
+
+
+class AgentsTrial:
+    def __init__(self, circumstances: Circumstances) -> None:
+        del circumstances
+        self.journal = Journal()
+
+    async def load(self, clients: Sequence[Client], stopping: Stopping) -> None:
+        await run_agents(clients, self.journal, stopping)
+
+    async def verify(self, client: Client) -> list[str]:
+        return await verify(client, self.journal)
+
+
+AGENTS = Service(AgentsTrial, [worker_command("hivemem_agents"), worker_command("hivemem_memory")])
