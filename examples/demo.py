@@ -181,7 +181,7 @@ async def main() -> None:
             say(", ".join(f"{what} {count}" for what, count in counts.items()))
             if counts["event.appended"] != len(acknowledged) + 1:
                 raise SystemExit("the demo found a fault")
-    print(f"\nAll done in {time.monotonic() - began:.0f} s. Start your own fleet with `make up`.")
+    print(f"\ndone in {time.monotonic() - began:.0f} s; start your own fleet with `make up`")
 
 
 if __name__ == "__main__":
