@@ -1,13 +1,11 @@
-"""The client, the command and the examples against the fleet as `hivemem up` runs it."""
+"""The client and the command against the fleet as `hivemem up` runs it."""
 
 import asyncio
-import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,6 @@ from hivemem.cli.examples import EXAMPLES as IN_HELP
 from .commands import WIDE, invoke, invoke_json
 from .fleet import eventually
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-EXAMPLE_SECONDS = 60
 NEEDS_MORE = re.compile(r"\$|hive://|^(up|bench)\b|^dead (show|replay|discard) \d|^tail (?!.*--count)")
 """Examples of help that need an id or a tenant of the reader's, or that do not end."""
 FILES = {
@@ -39,12 +35,6 @@ FILES = {
 URL = re.compile(rb"nats://[\d.]+:\d+")
 
 
-@dataclass
-class Ran:
-    code: int | None
-    output: str
-
-
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One fleet for all tests of this file."""
@@ -58,28 +48,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield found[0].decode()
         finally:
             process.terminate()
-
-
-async def run_example(name: str, url: str, directory: Path) -> Ran:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(EXAMPLES / name)),
-        cwd=directory,
-        env={**os.environ, "HIVEMEM_URL": url},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    async with asyncio.timeout(EXAMPLE_SECONDS):
-        stdout, _ = await process.communicate()
-    return Ran(process.returncode, stdout.decode())
-
-
-async def test_the_follower_goes_on_where_it_stopped(url: str, tmp_path: Path) -> None:
-    first = await run_example("follow.py", url, tmp_path)
-    second = await run_example("follow.py", url, tmp_path)
-
-    assert first.output.startswith("reading from now")
-    assert second.output.startswith("reading from c")
-    assert [ran.output.count(" by reader") for ran in (first, second)] == [3, 3]
 
 
 async def test_what_is_appended_comes_back_on_the_feed_with_its_cause(url: str) -> None:

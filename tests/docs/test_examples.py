@@ -12,7 +12,7 @@ from .fleet import Fleet
 from .markdown import ROOT, name_of
 
 EXAMPLES: Final = sorted((ROOT / "examples").glob("*.py"))
-EXAMPLE_SECONDS: Final = 30.0
+EXAMPLE_SECONDS: Final = 120.0
 
 
 def run(example: Path, fleet: Fleet, directory: Path) -> str:
