@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -54,7 +54,7 @@ class Fleet:
 
 
 @asynccontextmanager
-async def running_fleet() -> AsyncIterator[Fleet]:
+async def running_fleet() -> AsyncGenerator[Fleet]:
     with tempfile.TemporaryDirectory(prefix="hivemem-demo-", ignore_cleanup_errors=True) as folder:
         fleet = Fleet(Path(folder))
         try:
