@@ -237,6 +237,18 @@ def test_a_fork_takes_no_temporary_state_and_begins_alive() -> None:
         fork_session(heads, "s1", gone, "g")
 
 
+def test_a_session_that_was_erased_since_it_was_read_is_not_forked() -> None:
+    heads = DictHeads()
+    heads.create()
+    heads.append()
+    origin = heads(SESSION, "s1")
+    assert origin is not None
+    heads.erase(SESSION, "s1")
+    heads.create()
+    with pytest.raises(NotFound):
+        fork_session(heads, "s1", origin, "f")
+
+
 def test_events_come_from_so_many_sessions_at_most() -> None:
     heads = DictHeads()
     heads.create("s0")

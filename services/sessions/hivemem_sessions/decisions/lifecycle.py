@@ -101,9 +101,10 @@ def begin_deletion(heads: Heads, session_id: str) -> Decision:
 def fork_session(heads: Heads, origin_id: str, origin: Head[SessionHead], session_id: str) -> Decision:
     """Create a session that shares the origin's events up to the given head and starts with the state of that head."""
     offset = _require_absent(heads, session_id)
-    find_session(heads, origin_id)
+    now_there = find_session(heads, origin_id)[1]
     session = origin.value
-    if session is None:
+    # The given head may be that of an erased session, whose id a new session has by now.
+    if session is None or session.offset != now_there.offset:
         raise session_not_found(origin_id)
     state = without_temporary(session.state)
     reached = session.segments[-1][1] if session.segments else 0
