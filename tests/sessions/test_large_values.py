@@ -72,3 +72,21 @@ async def test_forks_share_every_session_whose_values_they_have(bot: Agent) -> N
     assert await shared(bot, "a", "b") == ["a"]
     await bot.ask("delete", session_id="d")
     assert await shared(bot, "a", "b") == []
+
+
+async def test_a_fork_of_the_last_fork_is_found_though_that_is_deleted_between_two_reads(
+    bot: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bot.create("a", initial_state={"of a": value_of(bot, "a")})
+    await bot.ask("fork", session_id="a", new_session_id="b")
+    await bot.ask("delete", session_id="a")
+    read = bot.ledger.heads
+
+    async def overtaken(*args: Any) -> Any:
+        monkeypatch.undo()
+        await bot.ask("fork", session_id="b", new_session_id="c")
+        await bot.ask("delete", session_id="b")
+        return await read(*args)
+
+    monkeypatch.setattr(bot.ledger, "heads", overtaken)
+    assert await shared(bot, "a") == ["a"]

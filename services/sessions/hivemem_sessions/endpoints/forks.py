@@ -56,13 +56,30 @@ async def find_shared(ledger: Ledger, call: Call, body: requests.FindShared) -> 
 
 
 async def _is_shared(ledger: Ledger, tenant: str, session_id: str) -> bool:
-    """Return whether a fork lives. The shares of a deleted one end a moment after its deletion is announced."""
-    async for shares in pages(
-        lambda cursor: ledger.find(
-            SHARE, tenant, "owner", equals={"owner": session_id}, cursor=cursor, limit=SHARES_AT_ONCE
-        )
-    ):
-        forks = await ledger.heads(SESSION, tenant, [head.value.fork for head in shares if head.value is not None])
-        if any(fork.value is not None for fork in forks.values()):
-            return True
+    """Return whether a fork lives. The shares of a deleted one end a moment after its deletion is announced.
+
+    Between two reads, the last fork may be forked and then deleted. So "no" needs the same forks before and after they
+    were found deleted.
+    """
+    deleted: set[str] | None = None
+    while (forks := await _forks(ledger, tenant, session_id)) != deleted:
+        for start in range(0, len(forks), SHARES_AT_ONCE):
+            found = await ledger.heads(SESSION, tenant, sorted(forks)[start : start + SHARES_AT_ONCE])
+            if any(fork.value is not None for fork in found.values()):
+                return True
+        deleted = forks
     return False
+
+
+async def _forks(ledger: Ledger, tenant: str, session_id: str) -> set[str]:
+    """Return the forks that share a session, and recently deleted ones."""
+    return {
+        head.value.fork
+        async for shares in pages(
+            lambda cursor: ledger.find(
+                SHARE, tenant, "owner", equals={"owner": session_id}, cursor=cursor, limit=SHARES_AT_ONCE
+            )
+        )
+        for head in shares
+        if head.value is not None
+    }
