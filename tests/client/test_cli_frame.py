@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from hivemem.cli import app as root
+from hivemem.cli import main
 from hivemem.cli.app import Subcommands, app
 from hivemem.cli.counts import counted
 from hivemem.cli.summaries import SERVICES
@@ -69,6 +70,16 @@ async def test_versions_are_told() -> None:
     assert result.exit_code == 0
     assert document["nats-py"] in result.stdout
     assert (await invoke("nats://127.0.0.1:1", "--version")).stdout == f"hivemem {document['hivemem']}\n"
+
+
+def test_the_command_runs_with_a_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.argv", ["hivemem", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    sys.stdout.close()
+
+    assert ended.value.code == 0
 
 
 def test_the_environment_sets_the_global_options(shared_server: Server) -> None:

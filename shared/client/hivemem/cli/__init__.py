@@ -3,10 +3,14 @@
 import io
 import os
 import sys
+from pathlib import Path
+from typing import TextIO, cast
 
 
 def main() -> None:
     """Run the installed command, or answer the shell that asks how to complete it."""
+    if cast("TextIO | None", sys.stdout) is None:  # a shell closed it with `>&-`
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
     for stream in (sys.stdout, sys.stderr):
         # Where a terminal or a pipe is not UTF-8, a character that it lacks is no reason to fail.
         if isinstance(stream, io.TextIOWrapper):
