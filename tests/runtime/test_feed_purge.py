@@ -1,5 +1,6 @@
 """What was purged on purpose is no loss, for the workers and across restarts; anything else that is missing is one."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -8,6 +9,7 @@ from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import CHANGES
+from hivemem_runtime.bus.feed import purging
 from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.bus.feed.purged import PurgedSequences
 from hivemem_runtime.bus.feed.purging import FeedPurger
@@ -110,6 +112,25 @@ async def test_a_forged_tombstone_has_nothing_purged(
     await announcer.caught_up()
     await publish(client, f"hive.chg.{TENANT}.thing.a", b"{}", {"ce-type": GONE}, timeout_seconds=5)
     assert await FeedPurger(client).purge(["hive.chg.*.thing.>"], GONE) == 0
+
+
+async def test_a_small_purge_does_not_wait_for_the_end_of_a_large_one(
+    client: Client, ledger: SqliteLedger, announcer: Announcer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "BATCH", 2)
+    await count_many(ledger, ["large"] * 8 + ["small"])
+    await announcer.caught_up()
+    await erase(ledger, announcer, "large")
+    await erase(ledger, announcer, "small")
+    purger = FeedPurger(client)
+    ended: list[str] = []
+
+    async def purge(id: str) -> None:
+        await purger.purge([f"hive.chg.*.thing.{id}"], GONE)
+        ended.append(id)
+
+    await asyncio.gather(purge("large"), purge("small"))
+    assert ended == ["small", "large"]
 
 
 async def test_ranges_of_purged_sequences_are_counted(client: Client) -> None:

@@ -16,8 +16,13 @@ from hivemem_runtime.bus.feed.stream_keeper import StreamState
 from hivemem_runtime.bus.feed.subject_places import version_of
 from hivemem_runtime.bus.jetstream import NO_MESSAGE, JetStreamRefused, ask, message_of
 
+Feed = tuple[str, str, int | None]
+"""Which stream the feed is, in which epoch, over which connection."""
+
 BATCH: Final = 500
 ASKED_AT_ONCE: Final = 64
+DELETED_AT_ONCE: Final = 4
+"""The server deletes one message after another, and everyone's requests to JetStream wait behind these."""
 WAIT_SECONDS: Final = 2.0
 EVENT_TYPE: Final = "ce-type"
 DELETED_ALREADY: Final = 10057
@@ -34,24 +39,26 @@ class FeedPurger:
 
     async def purge(self, subjects: Sequence[str], event_type: str) -> int:
         """Delete every message on matching subjects that a later one of `event_type` on its subject declares erased,
-        and return how many there were. May be repeated after a crash. Raises `Unavailable`."""
-        async with self._purging:
-            return await self._purge(subjects, event_type)
+        and return how many there were. May be repeated after a crash. Raises `Unavailable`.
 
-    async def _purge(self, subjects: Sequence[str], event_type: str) -> int:
+        Several purges take turns, so that a small one does not wait for the end of a large one."""
         try:
-            feed = await self._feed()
-            sequences = await self._purgeable(subjects, event_type)
+            async with self._purging:
+                feed = await self._feed()
+                sequences = await self._purgeable(subjects, event_type)
             for start in range(0, len(sequences), BATCH):
-                part = sequences[start : start + BATCH]
-                await self._purged.write_down(feed[0], part)
-                if await self._feed() != feed:
-                    raise Unavailable("the feed changed while a part of it was purged", retry_after_ms=1000)
-                for first in range(0, len(part), ASKED_AT_ONCE):
-                    await asyncio.gather(*map(self._delete, part[first : first + ASKED_AT_ONCE]))
+                async with self._purging:
+                    await self._purge(feed, sequences[start : start + BATCH])
         except JetStreamRefused as error:
             raise Unavailable(f"the feed cannot be purged: {error.description}", retry_after_ms=1000) from error
         return len(sequences)
+
+    async def _purge(self, feed: Feed, sequences: Sequence[int]) -> None:
+        await self._purged.write_down(feed[0], sequences)
+        if await self._feed() != feed:
+            raise Unavailable("the feed changed while a part of it was purged", retry_after_ms=1000)
+        for first in range(0, len(sequences), DELETED_AT_ONCE):
+            await asyncio.gather(*map(self._delete, sequences[first : first + DELETED_AT_ONCE]))
 
     async def _purgeable(self, subjects: Sequence[str], event_type: str) -> list[int]:
         wanted = [subject for subject in subjects if await self._has(subject)]
@@ -66,7 +73,7 @@ class FeedPurger:
         return sorted(found)
 
     async def _read(self, subjects: Sequence[str], event_type: str) -> tuple[dict[str, list[int]], list[int]]:
-        """Return the sequences of all messages by subject, and those of the tombstones among them."""
+        """Return the sequences of all messages by subject, and the sequences of tombstones."""
         places: dict[str, list[int]] = {}
         tombstones: list[int] = []
         pull = await reader(self._client, after=0, subjects=subjects, headers_only=True)
@@ -115,8 +122,7 @@ class FeedPurger:
             if error.code not in (NO_MESSAGE, DELETED_ALREADY):
                 raise
 
-    async def _feed(self) -> tuple[str, str, int | None]:
-        """Return which stream the feed is, in which epoch, over which connection."""
+    async def _feed(self) -> Feed:
         info = await ask(self._client, f"STREAM.INFO.{CHANGES}")
         state = StreamState.of(info)
         return state.created, state.epoch, self._client.client_id
