@@ -8,8 +8,8 @@ import pytest
 from nats.aio.client import Client
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_contracts.streams import CHANGES
-from hivemem_runtime.bus.feed import purging
+from hivemem_contracts.streams import CHANGES, PURGED_SUBJECT
+from hivemem_runtime.bus.feed import purged, purging
 from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.bus.feed.purged import PurgedSequences
 from hivemem_runtime.bus.feed.purging import FeedPurger
@@ -131,6 +131,28 @@ async def test_a_small_purge_does_not_wait_for_the_end_of_a_large_one(
 
     await asyncio.gather(purge("large"), purge("small"))
     assert ended == ["small", "large"]
+
+
+async def test_records_that_were_read_count_after_an_error_and_other_messages_are_skipped(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await PurgedSequences(client).write_down("2026", [1])
+    await publish(client, PURGED_SUBJECT, b"no record", {}, timeout_seconds=5)
+    await PurgedSequences(client).write_down("2026", [2])
+    reader = PurgedSequences(client)
+    answered = 0
+
+    async def interrupted(client: Client, what: str, body: dict[str, object]) -> object:
+        nonlocal answered
+        if (answered := answered + 1) == 2:
+            raise Unavailable("the server does not answer")
+        return await ask(client, what, body)
+
+    monkeypatch.setattr(purged, "ask", interrupted)
+    with pytest.raises(Unavailable):
+        await reader.update("2026")
+    await reader.update("2026")
+    assert reader.count(1, 9) == 2
 
 
 async def test_ranges_of_purged_sequences_are_counted(client: Client) -> None:

@@ -7,14 +7,18 @@ removes the messages around a gap before the record of it.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
+import structlog
 from nats.aio.client import Client
+from pydantic import BaseModel, ValidationError
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.streams import PURGED, PURGED_SUBJECT
 from hivemem_runtime.bus.jetstream import NO_MESSAGE, STREAM_NOT_FOUND, JetStreamRefused, ask, message_of, publish
+
+log = structlog.get_logger("hivemem.bus")
 
 Range = tuple[int, int]
 """The first and the last of consecutive sequences."""
@@ -41,11 +45,13 @@ class PurgedSequences:
             if feed != self._feed:
                 self._feed, self._reached, self._ranges = feed, 0, []
             found: list[Range] = []
-            while (record := await self._next()) is not None:
-                if record["feed"] == feed:
-                    found += [(first, last) for first, last in record["ranges"]]
-            if found:
-                self._ranges = _merged([*self._ranges, *found])
+            try:
+                while (data := await self._next()) is not None:
+                    found += _ranges_of(data, feed)
+            finally:
+                # A record is read once, so what was read before an error counts, too.
+                if found:
+                    self._ranges = _merged([*self._ranges, *found])
 
     def count(self, first: int, last: int) -> int:
         """Return how many sequences from `first` to `last` were purged."""
@@ -76,7 +82,7 @@ class PurgedSequences:
                 raise
             await self.update(feed)
 
-    async def _next(self) -> dict[str, Any] | None:
+    async def _next(self) -> bytes | None:
         wanted = {"seq": self._reached + 1, "next_by_subj": PURGED_SUBJECT}
         try:
             message = message_of(await ask(self._client, f"STREAM.MSG.GET.KV_{PURGED}", wanted))
@@ -85,8 +91,24 @@ class PurgedSequences:
                 raise
             return None
         self._reached = message.sequence
-        record: dict[str, Any] = orjson.loads(message.data)
-        return record
+        return message.data
+
+
+class _Record(BaseModel):
+    """Purged sequences of the stream that was created at `feed`."""
+
+    feed: str
+    ranges: list[Range]
+
+
+def _ranges_of(data: bytes, feed: str) -> list[Range]:
+    """Return the ranges of a record of this feed; an empty list for records of other feeds and for other messages."""
+    try:
+        record = _Record.model_validate_json(data)
+    except ValidationError as error:
+        log.warning("a record of purged changes cannot be read", error=str(error))
+        return []
+    return record.ranges if record.feed == feed else []
 
 
 def _merged(ranges: Sequence[Range]) -> list[Range]:
