@@ -110,11 +110,10 @@ async def connected(mill: Mill) -> AsyncGenerator[hivemem.Hive]:
         yield hive
 
 
-async def survive(mill: Mill, doomed: ProcessServer, work: "asyncio.Task[hivemem.Artifact]", *, restart: bool) -> None:
-    """Let the worker die, start another one if none is left, and let the work finish."""
+async def survive(mill: Mill, doomed: ProcessServer, work: "asyncio.Task[hivemem.Artifact]") -> None:
+    """Let the worker die, start another one, and let the work finish."""
     await eventually(lambda: not alive(doomed), "the step is reached, and the worker dies")
-    if restart:
-        mill.worker()
+    mill.worker()
     await work
 
 
@@ -172,7 +171,7 @@ async def test_an_upload_survives_its_worker(
     doomed = files_mill.worker(step, count, when)
     async with connected(files_mill) as hive:
         work = asyncio.create_task(hive.artifacts.upload("s1", "a", path))
-        await survive(files_mill, doomed, work, restart=True)
+        await survive(files_mill, doomed, work)
         await check(files_mill, hive, work.result(), DATA)
 
 
@@ -187,7 +186,7 @@ async def test_an_upload_to_objects_survives_its_worker(
     doomed = objects_mill.worker(step, count, when)
     async with connected(objects_mill) as hive:
         work = asyncio.create_task(hive.artifacts.upload("s1", "a", path))
-        await survive(objects_mill, doomed, work, restart=True)
+        await survive(objects_mill, doomed, work)
         await check(objects_mill, hive, work.result(), DATA)
 
 
@@ -198,13 +197,11 @@ async def test_another_worker_takes_an_upload_over(files_mill: Mill, count: int)
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(DATA), 300_000):
             yield DATA[start : start + 300_000]
-            if start == 3_000_000:
-                files_mill.worker()
 
     doomed = files_mill.worker("append", count, "after")
     async with connected(files_mill) as hive:
         work = asyncio.create_task(hive.artifacts.upload("s1", "a", pieces()))
-        await survive(files_mill, doomed, work, restart=False)
+        await survive(files_mill, doomed, work)
         await check(files_mill, hive, work.result(), DATA)
 
 
@@ -213,7 +210,7 @@ async def test_a_small_save_survives_its_worker(files_mill: Mill, step: str, whe
     doomed = files_mill.worker(step, 1, when)
     async with connected(files_mill) as hive:
         work = asyncio.create_task(hive.artifacts.upload("s1", "a", b"small"))
-        await survive(files_mill, doomed, work, restart=True)
+        await survive(files_mill, doomed, work)
         await check(files_mill, hive, work.result(), b"small")
 
 
