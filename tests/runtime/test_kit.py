@@ -61,7 +61,8 @@ async def test_a_timer_does_every_step_each_round_though_one_of_them_fails() -> 
         done.append("work")
         if done.count("work") == 2:
             rounds.set()
-        timer.wake()
+        else:
+            timer.wake()
 
     timer = Timer("timer", (fail, work), 60.0)
     await timer.start(Client())
