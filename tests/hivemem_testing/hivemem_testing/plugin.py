@@ -1,9 +1,11 @@
 """Servers as fixtures: each is started when the first test asks for it, and the run reports the origin of each.
 
-A long run also reports how long each folder took."""
+A long run also reports how long each folder took. Side by side, each process of pytest-xdist starts servers of its own,
+and hands its part of the report to the first process."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -13,6 +15,8 @@ from hivemem_testing.stores import left_out
 
 LINES = pytest.StashKey[list[str]]()
 LONG_RUN_SECONDS = 60.0
+REPORTED: Final = "servers"
+"""The key of the lines that a process hands over."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    lines = [*config.stash[LINES], *filter(None, [left_out(config)])]
+    lines = reported(config)
     if lines:
         terminalreporter.section("servers")
         for line in lines:
@@ -30,6 +34,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("seconds by folder")
         for folder, seconds in taken.items():
             terminalreporter.write_line(f"{seconds:7.1f} {folder}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[REPORTED] = reported(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over the lines of a process that has ended; one that crashed has none."""
+    lines: list[str] = node.config.stash[LINES]
+    lines += [line for line in getattr(node, "workeroutput", {}).get(REPORTED, ()) if line not in lines]
+
+
+def reported(config: pytest.Config) -> list[str]:
+    """Return a line for each server, and one for the tests that one store was enough for."""
+    return [*config.stash[LINES], *filter(None, [left_out(config)])]
 
 
 def seconds_by_folder(reporter: pytest.TerminalReporter) -> dict[str, float]:

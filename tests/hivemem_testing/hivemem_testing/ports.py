@@ -1,13 +1,18 @@
 """Ports for servers that are killed and restarted on the same port."""
 
+import os
 import random
 import socket
 from pathlib import Path
+from typing import Final
 
 LOOPBACK = "127.0.0.1"
 LOWEST = 15_000
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 ATTEMPTS = 200
+PROCESSES: Final = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+PROCESS: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+"""The number of this process in a run of pytest-xdist. Each process takes ports of its own."""
 
 
 def free_port() -> int:
@@ -18,7 +23,7 @@ def free_port() -> int:
     """
     highest = _first_ephemeral_port() - 1
     for _ in range(ATTEMPTS):
-        port = random.randint(LOWEST, highest)
+        port = random.randrange(LOWEST + PROCESS, highest + 1, PROCESSES)
         with socket.socket() as probe:
             try:
                 probe.bind((LOOPBACK, port))
