@@ -12,10 +12,10 @@ from .rest import come_to_rest
 from .service import Trial
 from .strikes.striker import Striker, Target
 
-SECONDS: Final = float(os.environ.get("HIVEMEM_TEST_CHAOS_SECONDS", "8"))
+SECONDS: Final = float(os.environ.get("HIVEMEM_TEST_CHAOS_SECONDS", "4"))
 LOAD_CONNECTIONS: Final = 3
 LEAST_WRITES: Final = 100
-"""A load continues until it has this many writes, however slow the machine is."""
+"""A load continues until it has this many writes, and each target was struck, however slow the machine is."""
 LONGEST_OVERTIME_SECONDS: Final = 60.0
 FINDINGS_SHOWN: Final = 40
 REST_AND_VERIFICATION_SECONDS: Final = 240
@@ -41,7 +41,8 @@ async def _strike_under_load(
 
     def stopping() -> bool:
         late = time.monotonic() - end
-        return late > 0 and (trial.journal.acknowledged() > LEAST_WRITES or late > LONGEST_OVERTIME_SECONDS)
+        enough = trial.journal.acknowledged() > LEAST_WRITES and striker.has_struck_each
+        return late > 0 and (enough or late > LONGEST_OVERTIME_SECONDS)
 
     striker = Striker(targets, seed, stopping, trial.journal.answered)
     clients = [await connect(fleet.nats_url) for _ in range(LOAD_CONNECTIONS)]

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Literal, NamedTuple
 
+from ..seeds import SOAK
 from ..strikes.cuts import (
     Folder,
     Ledger,
@@ -79,7 +80,8 @@ class Plan:
     seed: int
 
 
-CUTS_OF_A_KIND: Final = 3
+CUTS_OF_A_KIND: Final = 3 if SOAK else 2
+"""The second cut meets a feed that has begun again; a soak repeats the found seeds with all their cuts."""
 CUTS_OF_A_MIXTURE: Final = 20
 ONE_OF_EACH: Final = CUTS_OF_A_KIND * len(KINDS)
 

@@ -13,7 +13,7 @@ from ..seeds import FOUND, SEED, SOAK
 from .cutting import run
 from .kinds import ONE_OF_EACH, Plan, plans
 
-CUTS = int(os.environ.get("HIVEMEM_TEST_CHAOS_CUTS", "30"))
+CUTS = int(os.environ.get("HIVEMEM_TEST_CHAOS_CUTS", "20"))
 SETTINGS = {"HIVEMEM_STREAMS__CHANGES_MAX_BYTES": str(24 * 1024 * 1024)}
 """Settings with which the feed never drops old messages, and a block file is 4 MiB instead of 8."""
 START_AND_END_SECONDS = 120

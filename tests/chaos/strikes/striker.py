@@ -53,6 +53,12 @@ class Striker:
     findings: list[str] = field(default_factory=list[str])
     stalled: dict[str, float] = field(default_factory=dict[str, float])
     """For each kind of strike, the longest time without an acknowledged write until the load continued."""
+    struck: set[str] = field(default_factory=set[str])
+    """The names of the targets that a strike has met."""
+
+    @property
+    def has_struck_each(self) -> bool:
+        return len(self.struck) == len(self.targets)
 
     async def run(self) -> None:
         await asyncio.gather(*map(self._strike, self.targets))
@@ -78,6 +84,7 @@ class Striker:
                 await self._wait_for(self.done() + _DONE)
             watch.cancel()
             if what:
+                self.struck.add(target.name)
                 self.strikes[what] += 1
                 self.stalled[what] = max(longest[0], self.stalled.get(what, 0.0))
 
