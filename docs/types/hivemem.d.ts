@@ -1240,6 +1240,8 @@ export interface Pruned {
   checked: number;
   /** Number of records deleted, or that would be. */
   pruned: number;
+  /** Number of records still to delete: prune again. Always 0 for a dry run. */
+  left: number;
   /** At most 100 of them, the oldest first. */
   items: PrunedRecord[];
   /** True if this was done before: the first result again. */

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hivemem_agents.endpoints import pruning
 from hivemem_testing.waiting import eventually
 
 from .conftest import Bot, Remembering
@@ -54,6 +55,23 @@ async def test_records_are_listed_by_kind_cycle_and_time(bot: Bot) -> None:
     assert await bot.contents(since=items[2]["at"], until=items[4]["at"]) == [2, 3]
     first = await bot.ask("records", agent_id="alpha", limit=4)
     assert await bot.contents(limit=4, cursor=first["cursor"]) == [4, 5]
+
+
+async def test_large_records_are_listed_and_traced_whole(bot: Bot) -> None:
+    await bot.registered()
+    for number in range(5):
+        await bot.record(f"{number}" + "x" * 250_000)
+
+    for operation in ("records", "trace"):
+        found: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = await bot.ask(operation, {"cursor": cursor} if cursor else {}, agent_id="alpha")
+            found += [item["content"][0] for item in page["items"] if "content" in item]
+            cursor = page["cursor"]
+            if cursor is None:
+                break
+        assert found == list("01234"), operation
 
 
 async def test_a_deleted_memory_is_no_record_until_it_is_restored(bot: Bot, memories: Remembering) -> None:
@@ -118,3 +136,13 @@ async def test_pruning_says_first_what_it_deletes_then(bot: Bot, memories: Remem
     assert (await memories.ask("history", namespace="app:agents:alpha", key=keys[0]))["items"][0]["deleted"]
     refused = await bot.refusal("prune", agent_id="alpha")
     assert (refused.code, refused.context["field"]) == (40001, "max_entries")
+
+
+async def test_a_large_pruning_takes_several_requests(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "PRUNED_AT_ONCE", 2)
+    await bot.registered()
+    for number in range(5):
+        await bot.record(number)
+    answers = [await bot.ask("prune", agent_id="alpha", max_entries=1) for _ in range(3)]
+    assert [(answer["pruned"], answer["left"]) for answer in answers] == [(2, 2), (2, 0), (0, 0)]
+    assert await bot.contents() == [4]

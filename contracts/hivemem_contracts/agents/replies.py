@@ -100,5 +100,6 @@ class Pruned(ReplyBody):
     dry_run: bool
     checked: int = Field(description="Number of records compared.")
     pruned: int = Field(description="Number of records deleted, or that would be.")
+    left: int = Field(description="Number of records still to delete: prune again. Always 0 for a dry run.")
     items: list[PrunedRecord] = Field(description="At most 100 of them, the oldest first.")
     duplicate: bool = Field(default=False, description="True if this was done before: the first result again.")

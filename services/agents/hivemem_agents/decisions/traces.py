@@ -1,5 +1,6 @@
 """The rules of importing a trace: a line is new, or it says what is there already."""
 
+from dataclasses import replace
 from typing import Any
 
 from hivemem_agents.decisions.agents import require_agent
@@ -28,7 +29,7 @@ def import_agent(heads: Heads, line: AgentLine) -> Decision:
     there = value_of(heads(AGENT, line.agent_id))
     if there is None:
         return [Append(AGENT, line.agent_id, agent)]
-    if (there.version, there.updated_at) != (agent.version, agent.updated_at):
+    if replace(there, operation=agent.operation) != agent:
         raise AlreadyExists(
             f"agent {line.agent_id!r} is registered with another definition: version {there.version}, not "
             f"{agent.version}",

@@ -1,5 +1,6 @@
 """The operation that deletes records by age and relevance."""
 
+import asyncio
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,7 @@ from hivemem_runtime.ledger.port import Append, Ledger
 from hivemem_runtime.service import Call, Service, earlier_outcome
 
 SHOWN: Final = 100
+PRUNED_AT_ONCE: Final = 2_000
 
 
 def bind(service: Service, memories: RecordMemories) -> None:
@@ -39,14 +41,16 @@ async def prune(ledger: Ledger, memories: RecordMemories, call: Call, body: requ
     async for page in entries(ledger, tenant, body.agent_id):
         found += [entry for entry in page if not kinds or entry.kind in kinds]
     chosen = choose(found, body, now_microseconds())
+    left = 0 if body.dry_run else len(chosen) - len(chosen[:PRUNED_AT_ONCE])
     if not body.dry_run:
-        await memories.delete(call.sender, body.agent_id, [one.entry.key for one in chosen], call.message_id)
-        for one in chosen:
-            await ledger.erase(
-                RECORD, tenant, place_of(body.agent_id, one.entry.key), actor=call.sender.agent, cause=call.message_id
-            )
+        chosen = chosen[:PRUNED_AT_ONCE]
+        keys = [one.entry.key for one in chosen]
+        await memories.delete(call.sender, body.agent_id, keys, call.message_id)
+        places = [place_of(body.agent_id, key) for key in keys]
+        erase = partial(ledger.erase, RECORD, tenant, actor=call.sender.agent, cause=call.message_id)
+        await asyncio.gather(*map(erase, places))
     items = [_shown(one) for one in chosen[:SHOWN]]
-    answer = Pruned(dry_run=body.dry_run, checked=len(found), pruned=len(chosen), items=items)
+    answer = Pruned(dry_run=body.dry_run, checked=len(found), pruned=len(chosen), left=left, items=items)
     pruning = Pruning(answer.model_dump(mode="json", exclude={"duplicate"}))
     await ledger.commit(
         call.write(PRUNING, body.agent_id, lambda heads, now: [Append(PRUNING, body.agent_id, pruning)])

@@ -74,16 +74,19 @@ class RecordMemories:
         own_id = derived_id("record", message_id)
         return await self._asking.ask(sender.tenant, sender.agent, operations.PUT, body, message_id=own_id)
 
-    async def get_many(self, sender: Sender, agent_id: str, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return the living memories of these keys in their wire format."""
-        found: dict[str, dict[str, Any]] = {}
-        left = [MemoryKey(namespace=namespace_of(agent_id), key=key) for key in keys]
-        while left:
-            body = requests.GetMemories(keys=left[:BATCH_ITEMS])
-            answer = await self._asking.ask(sender.tenant, sender.agent, operations.GET_MANY, body)
-            found.update((memory["key"], memory) for memory in answer["items"])
-            left = [MemoryKey(**name) for name in answer["left"]] + left[BATCH_ITEMS:]
-        return found
+    async def get_some(
+        self, sender: Sender, agent_id: str, keys: Sequence[str]
+    ) -> tuple[dict[str, dict[str, Any]], list[str]]:
+        """Return the living memories of the first keys in their wire format, as many as fit into one answer, and the
+        keys that are left."""
+        if not keys:
+            return {}, []
+        namespace = namespace_of(agent_id)
+        asked = [MemoryKey(namespace=namespace, key=key) for key in keys[:BATCH_ITEMS]]
+        body = requests.GetMemories(keys=asked)
+        answer = await self._asking.ask(sender.tenant, sender.agent, operations.GET_MANY, body)
+        found = {memory["key"]: memory for memory in answer["items"]}
+        return found, [*(name["key"] for name in answer["left"]), *keys[BATCH_ITEMS:]]
 
     async def delete(self, sender: Sender, agent_id: str, keys: Sequence[str], message_id: str) -> None:
         """Delete memories, where they still exist. Raises the first error of another kind."""

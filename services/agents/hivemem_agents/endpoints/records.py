@@ -84,9 +84,9 @@ async def list_records(ledger: Ledger, memories: RecordMemories, call: Call, bod
         at_once=min(body.limit, 200) + 1,
     )
     async for page in found:
-        kept = await memories.get_many(call.sender, body.agent_id, [entry.key for entry in page])
+        kept, left = await memories.get_some(call.sender, body.agent_id, [entry.key for entry in page])
         for entry in page:
-            if entry.key in kept and not lines.add(record_fields(entry, kept[entry.key])):
+            if entry.key in left or (entry.key in kept and not lines.add(record_fields(entry, kept[entry.key]))):
                 return lines.answer(bookmark.put(*after))
             after = place_behind(entry)
         examined += len(page)

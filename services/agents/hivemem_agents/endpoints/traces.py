@@ -50,7 +50,7 @@ async def read_trace(ledger: Ledger, memories: RecordMemories, call: Call, body:
     found: list[tuple[int, int, CycleRecord | RecordEntry]] = [(entry.at, 1, entry) for entry in noted]
     found += [(head.value.created_at, 0, head.value) for head in cycles.items if head.value is not None]
     found.sort(key=itemgetter(0, 1))
-    kept = await memories.get_many(
+    kept, left = await memories.get_some(
         call.sender, body.agent_id, [one.key for _, _, one in found[:limit] if isinstance(one, RecordEntry)]
     )
     for _, _, one in found[:limit]:
@@ -59,7 +59,7 @@ async def read_trace(ledger: Ledger, memories: RecordMemories, call: Call, body:
                 break
             number = one.number
             continue
-        if one.key in kept and not lines.add(_record_line(one, kept[one.key])):
+        if one.key in left or (one.key in kept and not lines.add(_record_line(one, kept[one.key]))):
             break
         place = place_behind(one)
     else:
@@ -97,11 +97,13 @@ async def _records_there(
     for line in body.items:
         if isinstance(line, RecordLine):
             asked.setdefault(line.agent_id, []).append(line.key)
-    return {
-        (agent_id, key): memory
-        for agent_id, keys in asked.items()
-        for key, memory in (await memories.get_many(call.sender, agent_id, keys)).items()
-    }
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for agent_id, keys in asked.items():
+        left = keys
+        while left:
+            some, left = await memories.get_some(call.sender, agent_id, left)
+            found.update(((agent_id, key), memory) for key, memory in some.items())
+    return found
 
 
 async def _import_line(
