@@ -13,6 +13,7 @@ from hivemem_contracts.field_names import names_at
 from hivemem_contracts.json_limits import refuse_unportable
 from hivemem_contracts.limits import MESSAGE_BYTES
 from hivemem_contracts.nearest_name import suggestion
+from hivemem_contracts.patterns import IN_WORDS
 from hivemem_contracts.sizes import check_size, check_sizes
 
 
@@ -52,7 +53,6 @@ def decode_body(model: type[Request], data: bytes) -> Request:
 
 
 _PLAINER: dict[str, str] = {
-    "string_pattern_mismatch": "no control characters here, and no space at either end",
     "string_unicode": "half of a surrogate pair is not text",
     "extra_forbidden": "no such field",
     "missing": "this field is required",
@@ -67,17 +67,24 @@ def invalid_request(
 ) -> InvalidRequest:
     """Return the first error. With the body's bytes, the field is named exactly as it was sent; with its model, an
     unknown field has a suggestion."""
-    errors = error.errors(include_url=False, include_context=False)
+    errors = error.errors(include_url=False)
     first, meant = _misspelt(errors, model) or (errors[0], "")
     problem = first["type"]
     place = first["loc"]
     if data is not None and problem != "json_invalid":
         place = _sent_place(place, from_json(data), problem)
     field = field_path(place)
-    detail = f"{field}: {_PLAINER.get(problem, first['msg'])}{meant}"
+    detail = f"{field}: {_plainly(first)}{meant}"
     if problem not in _WITHOUT_A_VALUE:
         detail += f", got {shown(first['input'])}"
     return InvalidRequest(detail, field=field, problem=problem)
+
+
+def _plainly(error: ErrorDetails) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        pattern = error.get("ctx", {}).get("pattern", "")
+        return IN_WORDS.get(pattern, f"this does not match {pattern}")
+    return _PLAINER.get(error["type"], error["msg"])
 
 
 def _misspelt(errors: list[ErrorDetails], model: type[BaseModel] | None) -> tuple[ErrorDetails, str] | None:

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 
+from hivemem_contracts.agents.requests import GetAgent
+from hivemem_contracts.artifacts.requests import BeginUpload
 from hivemem_contracts.errors import InvalidRequest, TooLarge
 from hivemem_contracts.json_limits import INTEGER_MAXIMUM, INTEGER_MINIMUM
 from hivemem_contracts.limits import JSON_DEPTH, MESSAGE_BYTES
@@ -23,6 +25,7 @@ from hivemem_contracts.sessions.requests import (
     PutMachine,
     SetState,
 )
+from hivemem_contracts.vectors.requests import Recall
 
 json_values = st.recursive(
     st.none()
@@ -222,6 +225,19 @@ def test_no_text_hides_a_nesting_or_looks_like_one(texts: list[str], too_deep: b
         assert refused(SetState, body).context["problem"] == "nesting"
     else:
         assert decode_body(SetState, body).value == value
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "detail"),
+    [
+        (GetSession, {"session_id": " a"}, "session_id: no control characters here, and no space at either end"),
+        (GetAgent, {"agent_id": "a:b"}, "agent_id: no ':' and no control characters here, and no space at either end"),
+        (Recall, {"query": "\u2003"}, "query: a text of white space alone"),
+        (BeginUpload, {"session_id": "s", "name": "n", "sha256": "zz"}, "sha256: this does not match ^[0-9a-f]{64}$"),
+    ],
+)
+def test_a_text_of_another_form_is_refused_in_its_own_words(model: type[BaseModel], body: Any, detail: str) -> None:
+    assert refused(model, json.dumps(body).encode()).detail.startswith(f"{detail}, got ")
 
 
 def test_an_unknown_field_names_the_nearest_known_one_even_if_that_is_missing() -> None:

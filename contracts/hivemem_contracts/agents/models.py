@@ -11,7 +11,7 @@ from hivemem_contracts.limits import AGENT_ID_CHARACTERS, CYCLE_ARTIFACTS
 from hivemem_contracts.memory.models import Importance
 from hivemem_contracts.model import ReplyBody, RequestBody
 from hivemem_contracts.named_types import NamedType
-from hivemem_contracts.patterns import CONTROL, SPACE_OR_CONTROL
+from hivemem_contracts.patterns import ONE_SEGMENT
 
 RECORDS_NAMESPACE: Final = "app:agents"
 """The parent of all namespaces of records: an agent's records are memories in `app:agents:<agent_id>`."""
@@ -21,7 +21,7 @@ AgentId = Annotated[
     StringConstraints(
         min_length=1,
         max_length=AGENT_ID_CHARACTERS,
-        pattern=rf"^[^{SPACE_OR_CONTROL}:](?:[^{CONTROL}:]*[^{SPACE_OR_CONTROL}:])?$",
+        pattern=ONE_SEGMENT,
     ),
     NamedType(
         "AgentId",
