@@ -74,6 +74,7 @@ def test_health_pages(start_up: StartUp) -> None:
         code, body = page(up.http, path)
         assert (code, body["ready"]) == (200, True)
         assert {name: worker["store_ready"] for name, worker in body["workers"].items()} == {
+            "agents": True,
             "artifacts": True,
             "memory": True,
             "sessions": True,
