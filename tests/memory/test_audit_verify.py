@@ -37,10 +37,13 @@ def told_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def history(bot: Agent) -> None:
     """`a` is put twice (2, large), `b` put and deleted (4), `c` put, erased and put again (7), a refusal (8)."""
+    # Changes of different keys may be linked in any order, so each key waits for the one before.
     await bot.put("a", 1)
     await bot.put("a", LARGE)
+    await chain_is_current(bot)
     await bot.put("b", 1)
     await bot.delete("b")
+    await chain_is_current(bot)
     await bot.put("c", 1)
     await bot.ask("erase", namespace=NAMESPACE, key="c")
     await chain_is_current(bot)  # otherwise the next put may wait until the erasure is announced

@@ -27,9 +27,9 @@ from .hive import Agent, Body, Refused, connect, eventually
 
 pytestmark = pytest.mark.slow
 
-KEYS = 1_500
+KEYS = 500
 SESSION = "session:s1"
-AT_ONCE = 500
+AT_ONCE = 250
 
 
 @pytest.fixture

@@ -119,8 +119,9 @@ async def check_receipts(
         if steps[erased.receipt] != ["removed", "done"]:
             found.append(f"{name} is announced as {steps[erased.receipt]}")
         confirmed = {each["worker"]: each["removed"] for each in receipt["confirmed"]}
-        if confirmed.pop("feed", 0) < 1:
-            found.append(f"{name} purged nothing from the feed")
+        # The number depends on what a killed worker had purged already.
+        if confirmed.pop("feed", None) is None:
+            found.append(f"{name} did not purge the feed")
         # A vectors worker counts each memory once, however many of its versions were indexed.
         expected = {"memory": receipt["versions"], "vectors": receipt["entries"]}
         if confirmed not in ({"memory": receipt["versions"]}, expected):
