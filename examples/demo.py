@@ -112,7 +112,7 @@ async def recall(hive: hivemem.Hive) -> None:
 
 
 async def write_until_killed(hive: hivemem.Hive, acknowledged: list[str], stop: asyncio.Event) -> None:
-    """Append events, and note those that were acknowledged. The client repeats what got no answer under the same id."""
+    """Append events, and note the acknowledged ones. The client repeats what got no answer under the same id."""
     while not stop.is_set():
         id = hivemem.new_id()
         event = hivemem.NewEvent(event_id=id, type="thought", content="going on")

@@ -84,7 +84,8 @@ def _values(
     if not path:
         yield place, value
     elif path[0] is not None:
-        if isinstance(value, BaseModel):
+        # Of a union, another of its models may be here.
+        if isinstance(value, BaseModel) and path[0] in type(value).model_fields:
             yield from _values(getattr(value, path[0]), path[1:], (*place, path[0]))
     elif isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():

@@ -73,3 +73,33 @@ async def test_a_line_that_differs_is_refused_by_its_place(fleet: Fleet, bot: Bo
     refused = await fleet.bot().refusal("trace_import", items=lines[1:2])
     assert (refused.code, refused.context["field"]) == (40401, "items.0")
     assert await trace(twin) == lines
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"number": 9}, "number"),
+        ({"status": "proposed"}, "status"),
+        ({"proposal": None}, "status"),
+        ({"proposal": {"thoughts": "x" * 300_000, "by": "bot", "at": "2026-01-31T09:00:00Z"}}, "proposal"),
+    ],
+)
+async def test_a_cycle_that_no_agent_comes_to_is_refused(
+    fleet: Fleet, bot: Bot, change: dict[str, Any], field: str
+) -> None:
+    await lived(bot)
+    agent, cycle, *_ = await trace(bot)
+    twin = fleet.bot()
+    refused = await twin.refusal("trace_import", items=[agent, {**cycle, **change}])
+    assert refused.context["field"] == f"items.1.{field}"
+    assert (await twin.ask("cycle_begin", agent_id="alpha"))["number"] == 1
+
+
+async def test_a_large_trace_is_imported(fleet: Fleet, bot: Bot) -> None:
+    await bot.registered()
+    for number in range(3):
+        await bot.cycle(output=f"{number}" + "x" * 200_000)
+    lines = await trace(bot)
+    twin = fleet.bot()
+    await twin.ask("trace_import", items=lines)
+    assert await trace(twin) == lines

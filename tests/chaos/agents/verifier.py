@@ -42,7 +42,7 @@ async def _all(asking: Asking, operation: str, agent_id: str) -> list[dict[str, 
 
 
 def check_cycles(agent_id: str, cycles: Sequence[dict[str, Any]], sent: Sequence[Sent]) -> Iterator[str]:
-    """Check that the cycles have no gap, that all but the last have ended, and that each is as far as acknowledged."""
+    """Check that the cycles have no gap, that all but the last have ended, and that no acknowledged step is missing."""
     numbers = [cycle["number"] for cycle in cycles]
     if numbers != list(range(1, len(cycles) + 1)):
         yield f"{agent_id}: the cycles are {numbers}"

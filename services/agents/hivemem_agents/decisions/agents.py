@@ -17,7 +17,7 @@ TRANSITIONS: Final[dict[str, tuple[str, ...]]] = {
     "paused": ("active", "retired"),
     "retired": (),
 }
-_DEFINED: Final = ("name", "directives", "overrides", "metadata")
+DEFINED: Final = ("name", "directives", "overrides", "metadata")
 _EMPTY: Final[dict[str, Any]] = {"name": None, "directives": None, "overrides": {}, "metadata": {}}
 
 
@@ -42,14 +42,14 @@ def register_agent(heads: Heads, body: RegisterAgent, sender: str, now: int) -> 
             expected=body.expect_version,
             actual=actual,
         )
-    given: dict[str, Any] = {name: _given(body, name) for name in _DEFINED if name in body.model_fields_set}
+    given: dict[str, Any] = {name: _given(body, name) for name in DEFINED if name in body.model_fields_set}
     if agent is None:
         fields = {**_EMPTY, **given}
         written = AgentDefinition(
             "registered", 1, **fields, status="active", created_by=sender, created_at=now, updated_at=now
         )
     else:
-        same: dict[str, Any] = {name: getattr(agent, name) for name in _DEFINED}
+        same: dict[str, Any] = {name: getattr(agent, name) for name in DEFINED}
         fields = {**same, **given}
         if fields == same:
             return Decided((), agent)

@@ -17,7 +17,7 @@ from hivemem_agents.entities.records import RecordEntry
 from hivemem_contracts.agents import operations
 from hivemem_contracts.agents.replies import TraceImported
 from hivemem_contracts.agents.requests import AgentLine, CycleLine, ImportTrace, ReadTrace, RecordLine, TraceLine
-from hivemem_contracts.errors import AlreadyExists, NotFound
+from hivemem_contracts.errors import AlreadyExists, InvalidRequest, NotFound, TooLarge
 from hivemem_contracts.identifiers import derived_id, microseconds_from_time
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import READ_AT_ONCE, Bookmark, Lines
@@ -83,8 +83,9 @@ async def import_trace(ledger: Ledger, memories: RecordMemories, call: Call, bod
     for number, line in enumerate(body.items):
         try:
             await _import_line(ledger, memories, call, line, there)
-        except (AlreadyExists, NotFound) as error:
-            raise type(error)(f"items.{number}: {error.detail}", field=f"items.{number}", **error.context) from error
+        except (AlreadyExists, InvalidRequest, NotFound, TooLarge) as error:
+            field = ".".join(["items", str(number), *filter(None, [error.context.pop("field", None)])])
+            raise type(error)(f"items.{number}: {error.detail}", field=field, **error.context) from error
     await ledger.commit(call.note(PROGRESS, first))
     return TraceImported(lines=len(body.items))
 
