@@ -2,9 +2,11 @@
 
 import asyncio
 import re
+import subprocess
 import sys
 from collections import Counter
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 import typer
@@ -80,6 +82,14 @@ def test_the_command_runs_with_a_closed_output(monkeypatch: pytest.MonkeyPatch) 
     sys.stdout.close()
 
     assert ended.value.code == 0
+
+
+def test_a_full_disk_under_the_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "hivemem", "--version"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (1, "standard output: No space left on device\n")
 
 
 def test_the_environment_sets_the_global_options(shared_server: Server) -> None:

@@ -23,4 +23,14 @@ def main() -> None:
         return
     from hivemem.cli.app import app
 
-    app(prog_name="hivemem")
+    try:
+        try:
+            app(prog_name="hivemem")
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or isinstance(error, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes the rest when it exits
+        sys.stderr.write(f"standard output: {error.strerror}\n")
+        sys.exit(1)
