@@ -262,6 +262,8 @@ export interface AuditEntry {
   from_version?: number | null;
   to_version?: number | null;
   request_id?: string | null;
+  /** The task that the source of the version names. */
+  task_id?: string | null;
   outcome: "done" | "refused";
   /** The name of the error, if it was refused. */
   error?: string | null;
@@ -502,6 +504,8 @@ export interface DeleteMemories {
 export interface DeleteMemory {
   namespace: Namespace;
   key: Id;
+  /** Where this change comes from; it stays if left out. */
+  source?: Source | null;
   expect_version?: number | null;
   lease?: LeaseClaim | null;
 }
@@ -1093,7 +1097,7 @@ export interface MemoryVersion {
   created_at: Time;
   updated_at: Time;
   /** The operation that made it. */
-  operation: "put" | "patch" | "delete" | "restore" | "fork" | "import" | "expire";
+  operation: "put" | "patch" | "delete" | "restore" | "fork" | "import" | "expire" | "unlink";
   /** The idempotency key of the write. */
   request_id?: string | null;
   /** The differences to the previous version, if requested. */
@@ -1188,6 +1192,8 @@ export interface PatchMemory {
   key: Id;
   /** A JSON merge patch (RFC 7396): `null` removes a field. At most 524,288 bytes as JSON in UTF-8. */
   patch: Json;
+  /** Where this change comes from; it stays if left out. */
+  source?: Source | null;
   expect_version?: number | null;
   lease?: LeaseClaim | null;
 }
@@ -1316,6 +1322,8 @@ export interface ReadAudit {
   key?: Id | null;
   actor?: AgentName | null;
   operation?: Id | null;
+  /** Only versions whose source names this task. */
+  task_id?: Id | null;
   since?: Time | null;
   /** Before this moment. */
   until?: Time | null;
@@ -1555,6 +1563,8 @@ export interface RestoreMemory {
   key: Id;
   /** The version to restore; the one before its deletion if left out. */
   version?: number | null;
+  /** Where this change comes from; it stays if left out. */
+  source?: Source | null;
   expect_version?: number | null;
   lease?: LeaseClaim | null;
 }

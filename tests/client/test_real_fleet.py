@@ -78,6 +78,24 @@ async def test_a_pipeline_of_commands_is_carried_out_in_order(url: str) -> None:
     assert contents == list(range(100))
 
 
+async def test_the_work_of_a_task_is_found_in_the_audit(url: str) -> None:
+    async with await hivemem.connect(url, agent="bot") as hive:
+        session = await hive.sessions.create(app_name="travel", user_id="cleo")
+        event = await hive.sessions.append(session_id=session.session_id, event=hivemem.NewEvent(type="task"))
+        source = hivemem.Source(session_id=session.session_id, event_id=event.event_id, task_id="ferry")
+        await hive.memory.put(namespace="user:cleo:travel", key="ferry", value="07:00", source=source)
+        await hive.sessions.delete(session_id=session.session_id)
+
+        async def audited() -> bool:
+            page = await hive.memory.audit(task_id="ferry")
+            return [(entry.key, entry.to_version) for entry in page.items] == [("ferry", 2), ("ferry", 1)]
+
+        await eventually(audited, "the write, and that its session is gone")
+        memory = await hive.memory.get(namespace="user:cleo:travel", key="ferry")
+        assert memory.source is not None
+        assert (memory.source.session_id, memory.source.task_id) == (None, "ferry")
+
+
 def _content(change: hivemem.Change) -> object:
     assert isinstance(change.value, hivemem.Event)
     return change.value.content

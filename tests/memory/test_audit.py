@@ -48,6 +48,25 @@ async def test_every_write_is_a_link(bot: Agent) -> None:
         assert (link["outcome"], link["error"]) == ("done", None)
 
 
+async def test_links_are_found_by_the_task_of_their_source(bot: Agent) -> None:
+    source = {"task_id": "t1"}
+    await bot.ask("put", namespace=NAMESPACE, key="a", value="x" * 250_000, source=source)
+    await bot.ask("put", namespace=NAMESPACE, key="b", value=1, source={"task_id": "t2"})
+    await bot.ask("patch", namespace=NAMESPACE, key="b", patch={"x": 1}, source=source)
+    await bot.refusal("put", namespace=NAMESPACE, key="b", value=1, expect_version=9, source=source)
+    await bot.ask("delete", namespace=NAMESPACE, key="b", source={"task_id": "t3"})
+
+    found = await links(bot, task_id="t1")
+    # A refusal may be linked before earlier writes.
+    assert {(link["key"], link["to_version"], link["error"]) for link in found} == {
+        ("a", 1, None),
+        ("b", 2, None),
+        ("b", None, "RevisionConflict"),
+    }
+    assert [link["operation"] for link in await links(bot, task_id="t3", namespace=NAMESPACE)] == ["deleted"]
+    assert (await bot.ask("audit_verify"))["ok"]
+
+
 async def test_an_agent_sees_its_own_write_at_once(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_trail, "CATCH_UP_SECONDS", 15.0)
     for turn in range(1, 11):

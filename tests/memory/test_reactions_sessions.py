@@ -146,6 +146,26 @@ async def test_an_id_with_a_colon_names_no_namespace(bot: Agent) -> None:
     assert await left(bot) == {"temp:a:b", "session:a:b"}
 
 
+async def test_a_deleted_session_leaves_the_sources_of_memories(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SLICE", 2)
+    source = {"session_id": "app:s1", "event_id": "e1", "task_id": "t1"}
+    puts: list[Any] = [{"namespace": "user:bo", "key": key, "value": key, "source": source} for key in "abcd"]
+    other = {"namespace": "user:bo", "key": "other", "value": 1, "source": {"session_id": "s10"}}
+    await bot.ask("put_batch", puts=[*puts, other])
+    await bot.ask("delete", namespace="user:bo", key="d")
+    await delete(bot.client, bot.tenant, "app:s1", actor="owner", cause="m7")
+
+    async def unlinked() -> bool:
+        found = await bot.pages("list", prefix="user:bo")
+        return [each["source"]["session_id"] for each in found] == [None, None, None, "s10"]
+
+    await eventually(unlinked, "no source names the session")
+    version = (await bot.pages("history", namespace="user:bo", key="a"))[0]
+    assert (version["operation"], version["version"], version["updated_by"]) == ("unlink", 2, "owner")
+    assert (version["value"], version["source"]["event_id"], version["source"]["task_id"]) == ("a", None, "t1")
+    assert (await bot.ask("get", namespace="user:bo", key="d", include_deleted=True))["version"] == 2
+
+
 async def test_many_are_deleted_and_erased_in_slices(bot: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SLICE", 3)
     monkeypatch.setattr(erasures, "SLICE", 3)

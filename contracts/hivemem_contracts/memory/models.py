@@ -116,7 +116,7 @@ class Memory(ReplyBody):
     updated_at: Time
 
 
-VersionOperation = Literal["put", "patch", "delete", "restore", "fork", "import", "expire"]
+VersionOperation = Literal["put", "patch", "delete", "restore", "fork", "import", "expire", "unlink"]
 
 
 class Difference(ReplyBody):
@@ -162,6 +162,7 @@ class AuditEntry(ReplyBody):
     from_version: int | None = None
     to_version: int | None = None
     request_id: str | None = None
+    task_id: str | None = Field(default=None, description="The task that the source of the version names.")
     outcome: Literal["done", "refused"]
     error: str | None = Field(default=None, description="The name of the error, if it was refused.")
     digest: str | None = Field(default=None, description="The digest of the written version.")

@@ -58,6 +58,7 @@ class PatchMemory(RequestBody):
     namespace: Namespace
     key: Id
     patch: MemoryValue = Field(description="A JSON merge patch (RFC 7396): `null` removes a field.")
+    source: Source | None = Field(default=None, description="Where this change comes from; it stays if left out.")
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -87,6 +88,7 @@ class GetMemories(RequestBody):
 class DeleteMemory(RequestBody):
     namespace: Namespace
     key: Id
+    source: Source | None = Field(default=None, description="Where this change comes from; it stays if left out.")
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -101,6 +103,7 @@ class RestoreMemory(RequestBody):
     version: Version | None = Field(
         default=None, description="The version to restore; the one before its deletion if left out."
     )
+    source: Source | None = Field(default=None, description="Where this change comes from; it stays if left out.")
     expect_version: ExpectedVersion | None = None
     lease: LeaseClaim | None = None
 
@@ -205,6 +208,7 @@ class ReadAudit(RequestBody):
     key: Id | None = Field(default=None, description="One key of exactly this namespace.")
     actor: AgentName | None = None
     operation: Id | None = None
+    task_id: Id | None = Field(default=None, description="Only versions whose source names this task.")
     since: Time | None = None
     until: Time | None = Field(default=None, description="Before this moment.")
     limit: Limit = LIST_DEFAULT

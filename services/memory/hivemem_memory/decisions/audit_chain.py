@@ -53,6 +53,7 @@ class AuditedWrite(NamedTuple):
     to_version: int
     request_id: str | None
     digest: str | None
+    task_id: str | None = None
 
     @property
     def place(self) -> str:
@@ -68,6 +69,7 @@ class Refusal(NamedTuple):
     namespace: str | None
     key: str | None
     error: str | None
+    task_id: str | None = None
 
 
 def audited_write(tenant: str, change: Change, sequence: int) -> AuditedWrite | None:
@@ -87,7 +89,14 @@ def audited_write(tenant: str, change: Change, sequence: int) -> AuditedWrite | 
         change.version,
         change.cause,
         digest if isinstance(digest, str) else None,
+        task_of(value.get("source")),
     )
+
+
+def task_of(source: Any) -> str | None:
+    """Return the task that a memory's source names."""
+    task = cast("dict[str, Any]", source).get("task_id") if isinstance(source, dict) else None
+    return task if isinstance(task, str) else None
 
 
 def hash_of(previous: str, link: Link) -> str:
@@ -185,6 +194,7 @@ def _write_link(change: AuditedWrite, feed: str) -> Link:
         digest=change.digest,
         feed=feed,
         sequence=change.sequence,
+        task_id=change.task_id,
     )
 
 
@@ -200,4 +210,5 @@ def _refused(refusal: Refusal, now: int) -> Link:
         refusal.key,
         request_id=refusal.request_id,
         error=refusal.error,
+        task_id=refusal.task_id,
     )

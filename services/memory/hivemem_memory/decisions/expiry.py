@@ -1,8 +1,8 @@
-"""The rules for memories that end without a request: by expiry, or with their session."""
+"""The rules for memories that end or change without a request: by expiry, or with a session."""
 
 from hivemem_memory.decisions.preconditions import expired
-from hivemem_memory.decisions.writes import deletion
-from hivemem_memory.entities.memories import MEMORY
+from hivemem_memory.decisions.writes import deletion, unlinked
+from hivemem_memory.entities.memories import MEMORY, source_session
 from hivemem_runtime.ledger.port import Append, Decision, Heads, value_of
 
 
@@ -22,3 +22,12 @@ def end_with_session(heads: Heads, place: str, latest: int) -> Decision:
     if memory is None or memory.deleted or memory.created_at > latest:
         return []
     return [Append(MEMORY, place, deletion(memory, "delete"))]
+
+
+def unlink_session(heads: Heads, place: str, session_id: str, latest: int) -> Decision:
+    """Remove a deleted session from the source of a memory that was written at `latest` or earlier. A later write means
+    a new session with the same id."""
+    memory = value_of(heads(MEMORY, place))
+    if memory is None or memory.deleted or memory.updated_at > latest or source_session(memory) != session_id:
+        return []
+    return [Append(MEMORY, place, unlinked(memory))]

@@ -46,7 +46,7 @@ def put_memory(
         _microseconds(command.valid_from) if "valid_from" in given else before.valid_from,
         _microseconds(command.valid_to) if "valid_to" in given else before.valid_to,
         _microseconds(command.expires_at) if "expires_at" in given else before.expires_at,
-        _named_source(command.source) if "source" in given else before.source,
+        named_source(command.source) if "source" in given else before.source,
         before.copied_from,
         head.at if head is not None and head.value is None else None,
         command.index if "index" in given else before.index,
@@ -60,8 +60,8 @@ def _microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else microseconds_from_time(moment)
 
 
-def _named_source(source: Source | None) -> dict[str, Any] | None:
-    """Return the source that a put names. Raises `InvalidRequest` for one that names nothing, or half of something."""
+def named_source(source: Source | None) -> dict[str, Any] | None:
+    """Return the source of a write. Raises `InvalidRequest` for one that names nothing, or half of something."""
     plain = plain_source(source)
     if source is None or plain is None:
         return None
@@ -103,7 +103,7 @@ def patch_memory(
     expect(command.expect_version, head, memory, namespace, key)
     value = merge_patch(memory.value, command.patch)
     check_size("patch", len(orjson.dumps(value)), MEMORY_VALUE_BYTES)
-    return _next("patch", memory, value)
+    return _next("patch", memory, value, named_source(command.source))
 
 
 def delete_memory(
@@ -116,16 +116,25 @@ def delete_memory(
     require_unfenced(heads, namespace, key, published_at)
     memory = require_living(head, namespace, key, now)
     expect(command.expect_version, head, memory, namespace, key)
-    return deletion(memory, "delete")
+    return deletion(memory, "delete", named_source(command.source))
 
 
-def deletion(memory: MemoryHead, operation: str) -> MemoryRecord:
+def deletion(memory: MemoryHead, operation: str, source: dict[str, Any] | None = None) -> MemoryRecord:
     """Return the version that ends a memory, by request, by expiry or with its session."""
-    return _next(operation, memory, None, deleted=True)
+    return _next(operation, memory, None, source, deleted=True)
 
 
-def _next(operation: str, memory: MemoryHead, value: Any, *, deleted: bool = False) -> MemoryRecord:
-    """Return the next version with another value. All other fields stay the same."""
+def unlinked(memory: MemoryHead) -> MemoryRecord:
+    """Return the version whose source no longer names a session, nor an event of it."""
+    source = {**(memory.source or {}), "session_id": None, "event_id": None}
+    return _next("unlink", memory, memory.value, source)
+
+
+def _next(
+    operation: str, memory: MemoryHead, value: Any, source: dict[str, Any] | None, *, deleted: bool = False
+) -> MemoryRecord:
+    """Return the next version with another value, and with another source if there is one. All other fields stay the
+    same."""
     record = MemoryRecord(
         operation,
         value,
@@ -139,7 +148,7 @@ def _next(operation: str, memory: MemoryHead, value: Any, *, deleted: bool = Fal
         memory.valid_from,
         memory.valid_to,
         memory.expires_at,
-        memory.source,
+        memory.source if source is None else source,
         memory.copied_from,
         index=memory.index,
     )

@@ -86,12 +86,12 @@ class AuditTrail(Background):
         """Record a refused call in the chain before it is answered. A retry refused for the same reason adds no
         second link."""
         namespace, key = _named(call.body)
-        await self._append(call, [_refusal(call, namespace, key, error.name)])
+        await self._append(call, [_refusal(call, namespace, key, error.name, _task(call.body))])
 
     async def refused_parts(self, call: Call, parts: Sequence[BaseModel], results: Sequence[Any]) -> None:
         """Record each refused part of a call in the chain: a result that is a `HiveError`."""
         refusals = [
-            _refusal(call, *_named(part), result.name)
+            _refusal(call, *_named(part), result.name, _task(part))
             for part, result in zip(parts, results, strict=True)
             if isinstance(result, HiveError)
         ]
@@ -116,7 +116,7 @@ class AuditTrail(Background):
             raise InvalidRequest("key: a key needs a namespace", field="key")
         tenant = call.sender.tenant
         behind = await self.behind(tenant)
-        asked = (body.namespace, body.key, body.actor, body.operation, str(body.since), str(body.until))
+        asked = (body.namespace, body.key, body.actor, body.operation, body.task_id, str(body.since), str(body.until))
         bookmark = Bookmark("audit", *asked)
         before: int | None = bookmark.find(body.cursor, int)[0] if body.cursor is not None else None
         lines = Lines(body.limit)
@@ -234,6 +234,8 @@ class AuditFilter:
                 return "place", place_of(body.namespace, body.key)
             if ":" in body.namespace:
                 return "scope", scope_of(body.namespace)
+        if body.task_id is not None:
+            return "task", body.task_id
         if body.actor is not None:
             return "actor", body.actor
         return None if body.operation is None else ("operation", body.operation)
@@ -247,6 +249,8 @@ class AuditFilter:
         if body.actor is not None and link.actor != body.actor:
             return False
         if body.operation is not None and link.operation != body.operation:
+            return False
+        if body.task_id is not None and link.task_id != body.task_id:
             return False
         # The tag has already matched the key.
         return body.namespace is None or (link.namespace is not None and covers(body.namespace, link.namespace))
@@ -264,6 +268,7 @@ def entry(link: Link) -> dict[str, Any]:
         "from_version": link.from_version,
         "to_version": link.to_version,
         "request_id": link.request_id,
+        "task_id": link.task_id,
         "outcome": link.outcome,
         "error": link.error,
         "digest": link.digest,
@@ -271,8 +276,13 @@ def entry(link: Link) -> dict[str, Any]:
     }
 
 
-def _refusal(call: Call, namespace: str | None, key: str | None, error: str | None) -> Refusal:
-    return Refusal(call.sender.agent, call.operation.name, call.message_id[:ID_CHARACTERS], namespace, key, error)
+def _refusal(call: Call, namespace: str | None, key: str | None, error: str | None, task: str | None = None) -> Refusal:
+    request_id = call.message_id[:ID_CHARACTERS]
+    return Refusal(call.sender.agent, call.operation.name, request_id, namespace, key, error, task)
+
+
+def _task(body: BaseModel | bytes) -> str | None:
+    return getattr(getattr(body, "source", None), "task_id", None)
 
 
 def _named(body: BaseModel | bytes) -> tuple[str | None, str | None]:

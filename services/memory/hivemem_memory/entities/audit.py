@@ -33,6 +33,7 @@ class Link:
     digest: str | None = None
     feed: str | None = None
     sequence: int | None = None
+    task_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ def _tags(link: Link) -> Mapping[str, str | None]:
     return {
         "actor": link.actor,
         "operation": link.operation,
+        "task": link.task_id,
         "scope": None if namespace is None else scope_of(namespace),
         "place": None if namespace is None or key is None else place_of(namespace, key),
     }
@@ -87,7 +89,7 @@ CHAIN: Final = Entity(
     announce=lambda record, stamp: (),
     indexed=lambda head: {},
     position=lambda link: link.position,
-    tag_fields=("actor", "operation", "scope", "place"),
+    tag_fields=("actor", "operation", "task", "scope", "place"),
     tags=_tags,
     snapshot_every=1_000,
 )

@@ -22,6 +22,7 @@ ANNOUNCED_AS: Final[Mapping[str, str]] = {
     "delete": "deleted",
     "expire": "deleted",
     "restore": "restored",
+    "unlink": "put",
 }
 
 
@@ -135,6 +136,11 @@ def source_fields(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if source is None else {**_NO_SOURCE, **source}
 
 
+def source_session(memory: MemoryHead) -> str | None:
+    """Return the session that a memory comes from."""
+    return None if memory.source is None else memory.source.get("session_id")
+
+
 def version_fields(record: MemoryRecord, stamp: Stamp) -> dict[str, Any]:
     """Return the wire format of a version, for the feed and for answers."""
     namespace, key = namespace_and_key(stamp.id)
@@ -227,6 +233,7 @@ def _index_memory(head: MemoryHead) -> Mapping[str, Scalar]:
         "scope": head.scope,
         "updated_at": head.updated_at,
         "expires_at": None if head.deleted else head.expires_at,
+        "source_session": None if head.deleted else source_session(head),
     }
 
 
@@ -249,6 +256,7 @@ MEMORY: Final = Entity(
         Index("scope_update", ("scope",), "updated_at"),
         Index("type_update", ("memory_type",), "updated_at", only="live"),
         Index("expiry", (), "expires_at"),
+        Index("source_session", ("source_session",), None),
     ),
     snapshot_every=1,
 )

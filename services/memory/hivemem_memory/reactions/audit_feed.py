@@ -18,7 +18,7 @@ import structlog
 from hivemem_contracts.changes import Change
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_contracts.subjects import decode_token, encode_token
-from hivemem_memory.decisions.audit_chain import AuditedWrite, FeedMark, LinkBatch, audited_write, link_changes
+from hivemem_memory.decisions.audit_chain import AuditedWrite, FeedMark, LinkBatch, audited_write, link_changes, task_of
 from hivemem_memory.endpoints.audit_trail import REACTION, AuditTrail
 from hivemem_memory.endpoints.chain_links import linked_versions, read_mark
 from hivemem_memory.entities.audit import CHAIN, CHAIN_ID, FEED_POSITION
@@ -175,11 +175,13 @@ class FeedLinker:
         )
 
     async def _with_digest(self, tenant: str, change: AuditedWrite) -> AuditedWrite:
-        """Read the digest of a change that was too large for the feed from the memory, unless it is erased."""
+        """Read what a change lacks that was too large for the feed from the memory, unless it is erased."""
         if _is_whole(change):
             return change
         version = await self._ledger.record(MEMORY, tenant, change.place, change.to_version)
-        return change if version is None else change._replace(digest=version.value.digest)
+        if version is None:
+            return change
+        return change._replace(digest=version.value.digest, task_id=task_of(version.value.source))
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -1,5 +1,5 @@
-"""The reaction to the end of a session: its temporary memories are deleted with it, and a deletion of the session
-erases all of its memories."""
+"""The reaction to the end of a session: its temporary memories are deleted with it. A deletion of the session erases
+all of its memories, and removes it from the sources of others."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from hivemem_contracts.changes import Change
 from hivemem_contracts.identifiers import microseconds_from_time
-from hivemem_memory.decisions.expiry import end_with_session
+from hivemem_memory.decisions.expiry import end_with_session, unlink_session
 from hivemem_memory.endpoints.erasures import SKEW_MICROSECONDS, Eraser
 from hivemem_memory.entities.memories import MEMORY
 from hivemem_runtime.bus.reactions.runner import Reaction, ReceivedChange
@@ -23,14 +23,15 @@ def sessions_reaction(ledger: Ledger, eraser: Eraser) -> Reaction:
     async def follow(changes: Sequence[ReceivedChange]) -> None:
         for received in changes:
             change = received.change
-            if ":" in change.namespace:
-                # A namespace names a session by one segment, so this session has no memories.
-                continue
             at = microseconds_from_time(change.at)
-            if change.operation == "status_changed" and _status(change) == "terminated":
+            # A namespace names a session by one segment.
+            has_memories = ":" not in change.namespace
+            if change.operation == "status_changed" and _status(change) == "terminated" and has_memories:
                 await end_temporary(ledger, change, at + SKEW_MICROSECONDS)
             elif change.operation == "deleted":
-                await eraser.erase_session(change.tenant, change.namespace, change.actor, change.cause, at)
+                if has_memories:
+                    await eraser.erase_session(change.tenant, change.namespace, change.actor, change.cause, at)
+                await unlink_sources(ledger, change, at + SKEW_MICROSECONDS)
 
     return Reaction(NAME, ("hive.chg.*.session.*",), follow)
 
@@ -44,6 +45,28 @@ async def end_temporary(ledger: Ledger, change: Change, latest: int) -> None:
         )
     ):
         await asyncio.gather(*(ledger.commit(_end(change, memory.id, latest)) for memory in found))
+
+
+async def unlink_sources(ledger: Ledger, change: Change, latest: int) -> None:
+    """Remove a deleted session from the sources of memories. A redelivery does nothing more."""
+    session_id = change.namespace
+    async for found in pages(
+        lambda cursor: ledger.covered(
+            MEMORY, change.tenant, "source_session", equals={"source_session": session_id}, cursor=cursor, limit=SLICE
+        )
+    ):
+        await asyncio.gather(*(ledger.commit(_unlink(change, memory.id, latest)) for memory in found))
+
+
+def _unlink(change: Change, place: str, latest: int) -> Write:
+    return system_write(
+        change.tenant,
+        MEMORY,
+        place,
+        lambda heads, now: unlink_session(heads, place, change.namespace, latest),
+        actor=change.actor,
+        cause=change.cause,
+    )
 
 
 def _end(change: Change, place: str, latest: int) -> Write:

@@ -82,6 +82,7 @@ class MemoryOperations(ServiceMethods):
         namespace: str,
         key: str,
         patch: Json,
+        source: Source | None = None,
         expect_version: int | None = None,
         lease: LeaseClaim | None = None,
     ) -> MemoryWritten:
@@ -89,6 +90,7 @@ class MemoryOperations(ServiceMethods):
 
         Args:
             patch: A JSON merge patch (RFC 7396): `None` removes a field.
+            source: Where this change comes from; it stays if left out.
             expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
 
         Raises:
@@ -158,12 +160,14 @@ class MemoryOperations(ServiceMethods):
         *,
         namespace: str,
         key: str,
+        source: Source | None = None,
         expect_version: int | None = None,
         lease: LeaseClaim | None = None,
     ) -> MemoryWritten:
         """Delete a memory; its history stays.
 
         Args:
+            source: Where this change comes from; it stays if left out.
             expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
 
         Raises:
@@ -197,6 +201,7 @@ class MemoryOperations(ServiceMethods):
         namespace: str,
         key: str,
         version: int | None = None,
+        source: Source | None = None,
         expect_version: int | None = None,
         lease: LeaseClaim | None = None,
     ) -> MemoryWritten:
@@ -204,6 +209,7 @@ class MemoryOperations(ServiceMethods):
 
         Args:
             version: The version to restore; the one before its deletion if left out.
+            source: Where this change comes from; it stays if left out.
             expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
 
         Raises:
@@ -443,6 +449,7 @@ class MemoryOperations(ServiceMethods):
         key: str | None = None,
         actor: str | None = None,
         operation: str | None = None,
+        task_id: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 50,
@@ -453,6 +460,7 @@ class MemoryOperations(ServiceMethods):
         Args:
             namespace: This one and all below it.
             key: One key of exactly this namespace.
+            task_id: Only versions whose source names this task.
             until: Before this moment.
             limit: From 1 to 1000.
             cursor: The cursor of the previous page.
