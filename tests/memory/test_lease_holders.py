@@ -188,7 +188,7 @@ async def test_a_block_that_lost_its_lease_hears_of_it(bot: Agent, deployment: D
                 _ = lease.claim
 
         with pytest.raises(hivemem.LeaseLost, match="has ended"):
-            await within(holder.lease(NAMESPACE, ttl_seconds=0.3), notice)
+            await within(holder.lease(NAMESPACE, ttl_seconds=2), notice)
         with pytest.raises(hivemem.LeaseLost):
             await within(holder.lease(NAMESPACE), release)
 
