@@ -114,7 +114,7 @@ async def test_a_process_that_was_paused_is_refused_with_its_old_token(bot: Agen
 async def test_a_lease_is_renewed_for_as_long_as_its_block_runs(bot: Agent, deployment: Deployment) -> None:
     """The test counts three renewals instead of reading the clock; the first end is long past by then."""
     async with client_of(bot, "holder", deployment) as holder, holder.changes("lease") as feed:
-        async with holder.lease(NAMESPACE, ttl_seconds=0.3) as lease:
+        async with holder.lease(NAMESPACE, ttl_seconds=1) as lease:
             ends = lease.expires_at
             told = [(await anext(feed)).operation for _ in range(5)]
             assert told == ["acquired", "renewed", "renewed", "renewed", "renewed"]
