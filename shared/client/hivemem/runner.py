@@ -11,7 +11,7 @@ from hivemem.artifacts import Artifacts
 from hivemem.methods import suggesting
 from hivemem.runner_context import TokenCounter, estimated_tokens
 from hivemem.runner_services import RunnerServices, hive_of
-from hivemem.runner_step import CURRENT_STEP, RunnerStep, StepHook, nearest_step
+from hivemem.runner_step import CURRENT_STEP, RunnerStep, StepHook, WantedContext, nearest_step
 from hivemem.services.agents import AgentsOperations
 from hivemem.services.memory import MemoryOperations
 from hivemem.sessions import Sessions
@@ -248,6 +248,7 @@ class Runner:
         inputs: Any = None,
         max_tokens: int = CONTEXT_TOKENS,
         events: int = 20,
+        wait_ms: int | None = None,
         require_context: bool = False,
     ) -> StepHook:
         """Return a step: a decorator for a coroutine function, or the context of an `async with` block.
@@ -258,12 +259,14 @@ class Runner:
             async with runner.step("answer", query=question) as step: ...
 
         Before it begins, its context is retrieved: memories for `query`, the state and the newest `events`, at most
-        `max_tokens`. A decorated function gets the step as its first argument; `query` may be a function of the others,
-        and is by default the text among them. What cannot be retrieved is missing in the context, which says so, unless
-        `require_context` raises the error. The session gets an event `step.started`, and then `step.completed`,
-        `step.failed` or `step.cancelled`. With an `agent_id`, a step that is not within another one is a cycle.
+        `max_tokens`; `wait_ms` waits until earlier memories are indexed. A decorated function gets the step as its
+        first argument; `query` may be a function of the others, and is by default the text among them. What cannot be
+        retrieved is missing in the context, which says so, unless `require_context` raises the error. The session gets
+        an event `step.started`, and then `step.completed`, `step.failed` or `step.cancelled`. With an `agent_id`, a
+        step that is not within another one is a cycle.
         """
-        return StepHook(self, name, query, inputs, max_tokens, events, require_context=require_context)
+        wanted = WantedContext(max_tokens, events, wait_ms, required=require_context)
+        return StepHook(self, name, query, inputs, wanted)
 
     async def log(
         self,

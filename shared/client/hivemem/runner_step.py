@@ -52,6 +52,20 @@ _OUTCOMES: Final[Mapping[Ending, Literal["success", "failure", "interrupted"]]] 
 }
 
 
+@dataclass(frozen=True, slots=True)
+class WantedContext:
+    """What a step asks for before it begins."""
+
+    max_tokens: int
+    events: int
+    wait_ms: int | None
+    required: bool
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise InvalidRequest(f"max_tokens: at least 1 is wanted, got {self.max_tokens!r}", field="max_tokens")
+
+
 @dataclass(eq=False)
 class RunnerStep:
     """A step under way. Set `output` to what it found; a decorated function's result is set by itself."""
@@ -60,6 +74,7 @@ class RunnerStep:
     name: str
     query: str | None
     inputs: Any
+    wanted: WantedContext
     outer: "RunnerStep | None"
     """The step around this one, which may be of another runner."""
 
@@ -86,12 +101,12 @@ class RunnerStep:
         """Whether it is a cycle itself, not a part of one."""
         return self.runner.agent_id is not None and self.parent is None
 
-    async def start(self, max_tokens: int, events: int, *, require_context: bool) -> None:
+    async def start(self) -> None:
         """Retrieve the context, begin or continue the cycle, and log the start."""
         if self.has_cycle:
             await self.runner.cycle_lock.acquire()
         try:
-            self.context = await self._retrieve(max_tokens, events, require_context=require_context)
+            self.context = await self._retrieve()
             resumed = await self._begin_cycle() if self.has_cycle else False
             if self.parent is not None:
                 self.cycle = self.parent.cycle
@@ -146,8 +161,8 @@ class RunnerStep:
         output, failure = logged(self.output), None if error is None else logged_error(error)
         content = {
             "step": self.name,
-            "duration_ms": round((time.perf_counter() - self._started) * 1_000, 3),
             **({"output": output} if failure is None else {"error": failure}),
+            "duration_ms": round((time.perf_counter() - self._started) * 1_000, 3),
             **({} if self.cycle is None else {"cycle": self.cycle}),
         }
         await self.runner.log(f"step.{ending}", content, parent_id=self.event_id)
@@ -191,9 +206,9 @@ class RunnerStep:
     def _claim(self) -> dict[str, Any]:
         return {} if self.runner.lease is None else {"lease": self.runner.lease.claim}
 
-    async def _retrieve(self, max_tokens: int, events: int, *, require_context: bool) -> StepContext:
+    async def _retrieve(self) -> StepContext:
         memories, view = await asyncio.gather(
-            self._recalled(max_tokens), self._viewed(events), return_exceptions=not require_context
+            self._recalled(), self._viewed(), return_exceptions=not self.wanted.required
         )
         degraded: dict[str, str] = {}
         for name, found in (("memories", memories), ("session", view)):
@@ -205,20 +220,24 @@ class RunnerStep:
             degraded["memories"] = memories.degraded.detail
         items = memories.items if isinstance(memories, RecallAnswer) else []
         state, newest = (view.session.state, view.events) if isinstance(view, SessionView) else ({}, [])
-        builder = ContextBuilder(max_tokens, self.runner.count_tokens)
+        builder = ContextBuilder(self.wanted.max_tokens, self.runner.count_tokens)
         return builder.build(items, state, newest, degraded)
 
-    async def _recalled(self, max_tokens: int) -> RecallAnswer | None:
+    async def _recalled(self) -> RecallAnswer | None:
         if not self.query:
             return None
         vectors = hive_of(self.runner.services.vectors).with_options(timeout_seconds=RETRIEVAL_SECONDS).vectors
         return await vectors.recall(
-            query=self.query, namespace_prefix=self.runner.namespace, limit=MEMORIES, max_tokens=max_tokens
+            query=self.query,
+            namespace_prefix=self.runner.namespace,
+            limit=MEMORIES,
+            max_tokens=self.wanted.max_tokens,
+            wait_ms=self.wanted.wait_ms,
         )
 
-    async def _viewed(self, events: int) -> SessionView:
+    async def _viewed(self) -> SessionView:
         hive = self.runner.hive.with_options(timeout_seconds=RETRIEVAL_SECONDS, large_values=False)
-        return await hive.sessions.get(session_id=self.runner.session_id, events=events)
+        return await hive.sessions.get(session_id=self.runner.session_id, events=self.wanted.events)
 
 
 class StepHook:
@@ -230,22 +249,13 @@ class StepHook:
         name: str,
         query: str | Callable[..., str] | None,
         inputs: Any,
-        max_tokens: int,
-        events: int,
-        *,
-        require_context: bool,
+        wanted: WantedContext,
     ) -> None:
-        if max_tokens < 1:
-            raise InvalidRequest(f"max_tokens: at least 1 is wanted, got {max_tokens!r}", field="max_tokens")
         self.runner = runner
         self.name = name
         self._query = query
         self._inputs = inputs
-        self._options: dict[str, Any] = {
-            "max_tokens": max_tokens,
-            "events": events,
-            "require_context": require_context,
-        }
+        self._wanted = wanted
         self._entered: RunnerStep | None = None
 
     def made(self) -> RunnerStep:
@@ -262,15 +272,12 @@ class StepHook:
         return self._step(_query_of(query, arguments), {name: logged(value) for name, value in arguments.items()})
 
     def _step(self, query: str | None, inputs: Any) -> RunnerStep:
-        return RunnerStep(self.runner, self.name, query, inputs, CURRENT_STEP.get())
-
-    async def start(self, step: RunnerStep) -> None:
-        await step.start(**self._options)
+        return RunnerStep(self.runner, self.name, query, inputs, self._wanted, CURRENT_STEP.get())
 
     async def __aenter__(self) -> RunnerStep:
         assert self._entered is None, "a step is entered once at a time: call runner.step for each"
         step = self.made()
-        await self.start(step)
+        await step.start()
         self._entered = step
         CURRENT_STEP.set(step)
         return step
@@ -291,7 +298,7 @@ class StepHook:
         @wraps(function)
         async def run(*args: Arguments.args, **given: Arguments.kwargs) -> ResultT:
             step = self.made_for(function, args, given)
-            await self.start(step)
+            await step.start()
             CURRENT_STEP.set(step)
             try:
                 step.output = result = await function(step, *args, **given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from hivemem.methods import suggesting
 from hivemem.runner import CONTEXT_TOKENS, Runner
 from hivemem.runner_context import TokenCounter, estimated_tokens
-from hivemem.runner_step import CURRENT_STEP, RunnerStep, StepHook, without_the_step
+from hivemem.runner_step import CURRENT_STEP, RunnerStep, StepHook, WantedContext, without_the_step
 from hivemem.sync.artifacts import BlockingArtifacts, BlockingBytesSource, source_of
 from hivemem.sync.blocking import Blocking, blocking
 from hivemem.sync.leases import BlockingLease
@@ -158,6 +158,7 @@ class BlockingRunner(Blocking[Runner]):
         inputs: Any = None,
         max_tokens: int = CONTEXT_TOKENS,
         events: int = 20,
+        wait_ms: int | None = None,
         require_context: bool = False,
     ) -> "BlockingStepHook":
         """Return a step: a decorator for a function, or the context of a `with` block.
@@ -169,8 +170,8 @@ class BlockingRunner(Blocking[Runner]):
 
         It does what a step of `hivemem.Runner` does.
         """
-        hook = StepHook(self.wrapped, name, query, inputs, max_tokens, events, require_context=require_context)
-        return BlockingStepHook(hook, self.thread)
+        wanted = WantedContext(max_tokens, events, wait_ms, required=require_context)
+        return BlockingStepHook(StepHook(self.wrapped, name, query, inputs, wanted), self.thread)
 
 
 class BlockingStepHook(Blocking[StepHook]):
@@ -210,7 +211,7 @@ class BlockingStepHook(Blocking[StepHook]):
 
     def _started(self, step: RunnerStep) -> RunnerStep:
         """Start a step, and make it the current one of the calling thread, not of the client's."""
-        self.thread.run(self.wrapped.start(step))
+        self.thread.run(step.start())
         CURRENT_STEP.set(step)
         return step
 
