@@ -1,4 +1,4 @@
-"""The runner: all that one agent needs, in one object."""
+"""The runner: the session, memories, files and cycles of one agent in one object."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ CONTEXT_TOKENS: Final = 2_000
 class Runner:
     """One agent's session, memories, files and cycles, and steps that log themselves.
 
-    Each service is that of a client, such as `hive.sessions`, and the clients may be of different fleets; `Runner.of`
+    Each service comes from a client, such as `hive.sessions`, and the clients may belong to different fleets; `Runner.of`
     takes them all from one. Use it with `async with`: it asks every service at once, and an error names those that do
     not answer within two seconds. The session `session_id` is created if it does not exist, which needs `app_name` and
     `user_id`. Memories are in `namespace`, by default `user:<user_id>`. With an `agent_id`, each step is a cycle of
@@ -126,7 +126,7 @@ class Runner:
     async def __aenter__(self) -> Self:
         """Check the services, find or create the session, and register the agent.
 
-        Raises `Unavailable`, or the error that all services share, with the names of those that do not answer;
+        Raises `Unavailable`, or the error that all services share, with the names of the silent services;
         `NotFound` for a session that does not exist without an `app_name` and a `user_id`; and `InvalidRequest` for a
         session of another user or app.
         """
@@ -260,8 +260,8 @@ class Runner:
 
         Before it begins, its context is retrieved: memories for `query`, the state and the newest `events`, at most
         `max_tokens`; `wait_ms` waits until earlier memories are indexed. A decorated function gets the step as its
-        first argument; `query` may be a function of the others, and is by default the text among them. What cannot be
-        retrieved is missing in the context, which says so, unless `require_context` raises the error. The session gets
+        first argument; `query` may be a function of the others, and is by default the text among them. A failed
+        retrieval is noted in the context, unless `require_context` raises its error. The session gets
         an event `step.started`, and then `step.completed`, `step.failed` or `step.cancelled`. With an `agent_id`, a
         step that is not within another one is a cycle.
         """

@@ -26,7 +26,7 @@ def estimated_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """The context of a step. `text` is made for a prompt, and has at most the tokens that were asked for."""
+    """The context of a step. `text` is made for a prompt, and keeps the limit of tokens."""
 
     memories: tuple[Recalled, ...] = ()
     """The recalled memories, the best first."""
@@ -76,7 +76,7 @@ class ContextBuilder:
         degraded: Mapping[str, str],
     ) -> StepContext:
         """Take memories, the best first, up to half of the budget; then keys of the state, up to half of the rest; then
-        the newest events. What does not fit is left out."""
+        the newest events. Longer items are left out."""
         known = self._section(_MEMORIES, (f"- {_shown(one.value)}" for one in memories), self._left // 2)
         keys = [f"{key}: {_shown(value)}" for key, value in state.items()]
         kept = self._section(_STATE, keys, self._left // 2)

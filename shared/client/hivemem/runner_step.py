@@ -68,7 +68,7 @@ class WantedContext:
 
 @dataclass(eq=False)
 class RunnerStep:
-    """A step under way. Set `output` to what it found; a decorated function's result is set by itself."""
+    """A step under way. Set `output` in a block; for a decorated function, it is the result."""
 
     runner: "Runner"
     name: str

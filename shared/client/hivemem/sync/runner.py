@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 class BlockingRunner(Blocking[Runner]):
     """One agent's session, memories, files and cycles, and steps that log themselves: as `hivemem.Runner`, with `with`.
 
-    Its services are those of one client, `hivemem.sync.Hive`, because they work in its thread. Raises `InvalidRequest`
+    All of its services belong to one client, `hivemem.sync.Hive`, because they work in its thread. Raises `InvalidRequest`
     at once for a service that is missing, or in the place of another one.
     """
 
