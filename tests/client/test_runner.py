@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 import hivemem
-from hivemem import runner_services
+from hivemem import runner_services, runner_step
 from hivemem.runner import Runner
 from hivemem.runner_context import ContextBuilder, estimated_tokens
 from hivemem_contracts.vectors.replies import StatusPage
@@ -61,11 +61,14 @@ async def test_a_runner_starts_with_all_of_its_services_or_names_those_that_do_n
         )
         with pytest.raises(hivemem.Unavailable) as refused:
             await runner.__aenter__()
-    assert {"vectors", "memory"} <= set(refused.value.context["services"])
+    assert refused.value.context["services"] == ["vectors", "memory"]
     assert "memory: " in str(refused.value)
 
 
-async def test_a_step_gets_its_context_and_is_logged_with_what_it_got(real: hivemem.Hive) -> None:
+async def test_a_step_gets_its_context_and_is_logged_with_what_it_got(
+    real: hivemem.Hive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_step, "RETRIEVAL_SECONDS", 60.0)
     async with runner_of(real, agent_id="scout") as runner:
         put = await runner.remember("Ann is allergic to nuts.", key="diet", importance=0.9)
         await runner.save_state({"city": "Rome", "mood": None})

@@ -38,12 +38,13 @@ CONTEXT_TOKENS: Final = 2_000
 class Runner:
     """One agent's session, memories, files and cycles, and steps that log themselves.
 
-    Each service comes from a client, such as `hive.sessions`, and the clients may belong to different fleets; `Runner.of`
-    takes them all from one. Use it with `async with`: it asks every service at once, and an error names those that do
-    not answer within two seconds. The session `session_id` is created if it does not exist, which needs `app_name` and
-    `user_id`. Memories are in `namespace`, by default `user:<user_id>`. With an `agent_id`, each step is a cycle of
-    that agent, so that a program that was killed goes on where it stood; a `lease` that the program holds keeps other
-    programs from running the agent. `count_tokens` counts what goes into a context, by default a quarter of the bytes.
+    Each service comes from a client, such as `hive.sessions`, and the clients may belong to different fleets;
+    `Runner.of` takes them all from one. Use it with `async with`: it asks every service at once, and an error names
+    those that it does not find within two seconds. The session `session_id` is created if it does not exist, which
+    needs `app_name` and `user_id`. Memories are in `namespace`, by default `user:<user_id>`. With an `agent_id`, each
+    step is a cycle of that agent, so that a program that was killed goes on where it stood; a `lease` that the program
+    holds keeps other programs from running the agent. `count_tokens` counts the tokens of a context, by default a
+    quarter of its bytes.
 
     Raises `InvalidRequest` at once for a service that is missing, or in the place of another one.
     """

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from hivemem.hive import Hive
 
 CHECK_SECONDS: Final = 2.0
-"""How long each service has to answer when a runner starts."""
+"""How long a runner that starts looks for each service."""
+
+SLOW_SECONDS: Final = 5.0
+"""How much longer it waits for the answer of a service that is there."""
 
 _KINDS: Final[dict[str, type[ServiceMethods]]] = {
     "sessions": Sessions,
@@ -67,15 +70,25 @@ class RunnerServices:
 
 
 async def _failure(name: str, service: ServiceMethods) -> HiveError | None:
-    hive = hive_of(service).with_options(timeout_seconds=CHECK_SECONDS, attempt_seconds=CHECK_SECONDS)
+    hive = hive_of(service)
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            await _probe(name, hive)
+            await hive.connection.open()
+        await _found(name, hive)
     except HiveError as error:
         return error
     except TimeoutError:
-        return Unavailable(f"no answer within {CHECK_SECONDS:g} s", url=hive.connection.shown_url)
+        return Unavailable(f"no NATS server at {hive.connection.shown_url} within {CHECK_SECONDS:g} s")
     return None
+
+
+async def _found(name: str, hive: "Hive") -> None:
+    try:
+        await _probe(name, hive.with_options(timeout_seconds=CHECK_SECONDS, attempt_seconds=CHECK_SECONDS))
+    except Unavailable as error:
+        if error.context.get("reason") != "timeout":
+            raise
+        await _probe(name, hive.with_options(timeout_seconds=SLOW_SECONDS, attempt_seconds=SLOW_SECONDS))
 
 
 async def _probe(name: str, hive: "Hive") -> None:

@@ -30,8 +30,8 @@ ResultT = TypeVar("ResultT")
 class BlockingRunner(Blocking[Runner]):
     """One agent's session, memories, files and cycles, and steps that log themselves: as `hivemem.Runner`, with `with`.
 
-    All of its services belong to one client, `hivemem.sync.Hive`, because they work in its thread. Raises `InvalidRequest`
-    at once for a service that is missing, or in the place of another one.
+    All of its services belong to one client, `hivemem.sync.Hive`, because they work in its thread. Raises
+    `InvalidRequest` at once for a service that is missing, or in the place of another one.
     """
 
     def __init__(
