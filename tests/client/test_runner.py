@@ -44,6 +44,8 @@ def test_a_runner_names_every_service_that_is_missing_or_another_one() -> None:
         Runner(**(given | {"vectors": hive.vectors, "memory": hive.memory}), session_id="s1", agent_id="scout")
     with pytest.raises(hivemem.InvalidRequest, match=r"^session_id: "):
         Runner.of(hive, user_id="ann")
+    with pytest.raises(hivemem.InvalidRequest, match=r"^namespace: .*'ann'$"):
+        Runner.of(hive, session_id="s1", namespace="ann")
 
 
 async def test_a_runner_starts_with_all_of_its_services_or_names_those_that_do_not_answer(
@@ -140,6 +142,18 @@ async def test_failing_and_cancelled_steps_are_logged_and_their_errors_raised(re
         assert [result and result.outcome for result in results] == ["failure", "interrupted"]
 
 
+async def test_what_json_cannot_hold_is_logged_by_its_description(real: hivemem.Hive) -> None:
+    odd: list[object] = [2**70, 10**5_000, "\ud800", {1: 2}, object()]
+    async with runner_of(real, agent_id="scout") as runner:
+        for value in odd:
+            async with runner.step("odd", inputs=value) as step:
+                step.output = value
+        log = await log_of(runner)
+        assert len(log) == 2 * len(odd)
+        for _, content in log:
+            assert set(content.get("input") or content["output"]) == {"not_json", "why"}
+
+
 async def test_a_step_runs_without_its_memories_and_says_so_unless_it_requires_them(
     real: hivemem.Hive, hive: hivemem.Hive, fleet: Fleet
 ) -> None:
@@ -197,6 +211,11 @@ async def test_steps_take_turns_as_cycles_and_go_on_after_one_that_could_not_sta
         await asyncio.gather(*map(work, range(3)))
         found = [cycle.status for cycle in (await real.agents.cycles(agent_id="scout")).items]
         assert found == ["abandoned", "completed", "completed", "completed"]
+        await real.sessions.terminate(session_id=runner.session_id)
+        with pytest.raises(hivemem.IllegalTransition):
+            async with runner.step("rest"):
+                pass
+        assert (await real.agents.resume(agent_id="scout")).step == "begin"
 
 
 async def test_a_synchronous_runner_has_the_same_steps(url: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from hivemem.artifacts import Artifacts
 from hivemem.methods import suggesting
@@ -20,7 +20,7 @@ from hivemem.vectors import Vectors
 from hivemem_contracts.agents.models import Cycle
 from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.errors import AlreadyExists, InvalidRequest, NotFound
-from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.identifiers import Namespace, new_id
 from hivemem_contracts.json_values import Json
 from hivemem_contracts.memory.models import MemoryType, Source
 from hivemem_contracts.memory.replies import MemoryWritten
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from hivemem.leases import Lease
 
 CONTEXT_TOKENS: Final = 2_000
+_NAMESPACE: Final[TypeAdapter[str]] = TypeAdapter(Namespace)
 
 
 class Runner:
     """One agent's session, memories, files and cycles, and steps that log themselves.
 
     Each service comes from a client, such as `hive.sessions`, and the clients may belong to different fleets;
-    `Runner.of` takes them all from one. Use it with `async with`: it asks every service at once, and an error names
-    those that it does not find within two seconds. The session `session_id` is created if it does not exist, which
+    `Runner.of` takes them all from one. Use it with `async with`: it asks every service at once, and an error names the
+    services that it does not find within two seconds. The session `session_id` is created if it does not exist, which
     needs `app_name` and `user_id`. Memories are in `namespace`, by default `user:<user_id>`. With an `agent_id`, each
     step is a cycle of that agent, so that a program that was killed goes on where it stood; a `lease` that the program
     holds keeps other programs from running the agent. `count_tokens` counts the tokens of a context, by default a
@@ -82,7 +83,7 @@ class Runner:
         """Steps that are cycles take turns: an agent has one open cycle."""
         self._app_name = app_name
         self._user_id = user_id
-        self._namespace = namespace
+        self._namespace = None if namespace is None else checked_namespace(namespace)
 
     @classmethod
     def of(
@@ -134,7 +135,7 @@ class Runner:
         await self.services.check()
         session = await self._session()
         if self._namespace is None:
-            self._namespace = f"user:{session.user_id}"
+            self._namespace = checked_namespace(f"user:{session.user_id}")
         if self.agent_id is not None:
             assert self.services.agents is not None, "an agent has its service"
             await self.services.agents.register(agent_id=self.agent_id)
@@ -292,3 +293,11 @@ class Runner:
     def hive(self) -> "Hive":
         """The client of its sessions."""
         return hive_of(self.services.sessions)
+
+
+def checked_namespace(namespace: str) -> str:
+    """Return a namespace. Raises `InvalidRequest` for any other text."""
+    try:
+        return _NAMESPACE.validate_python(namespace)
+    except ValidationError as error:
+        raise InvalidRequest(f"namespace: {error.errors()[0]['msg']}, got {namespace!r}", field="namespace") from error

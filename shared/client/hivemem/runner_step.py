@@ -5,6 +5,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -44,6 +45,7 @@ CURRENT_STEP: Final[ContextVar["RunnerStep | None"]] = ContextVar("hivemem_step"
 Arguments = ParamSpec("Arguments")
 ResultT = TypeVar("ResultT")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+REASON_CHARACTERS: Final = 4_000
 Ending = Literal["completed", "failed", "cancelled"]
 _OUTCOMES: Final[Mapping[Ending, Literal["success", "failure", "interrupted"]]] = {
     "completed": "success",
@@ -89,6 +91,9 @@ class RunnerStep:
     artifacts: list[str] = field(default_factory=list[str])
     """The URLs of the files that it saved."""
 
+    begun_cycle: bool = field(default=False, init=False)
+    """Whether it began its cycle, and did not go on with an interrupted one."""
+
     _started: float = field(default=0.0, init=False)
 
     @property
@@ -107,21 +112,24 @@ class RunnerStep:
             await self.runner.cycle_lock.acquire()
         try:
             self.context = await self._retrieve()
-            resumed = await self._begin_cycle() if self.has_cycle else False
+            if self.has_cycle:
+                await self._begin_cycle()
             if self.parent is not None:
                 self.cycle = self.parent.cycle
             content = {
                 "step": self.name,
                 "input": logged(self.inputs),
-                "query": self.query,
+                "query": logged(self.query),
                 "retrieved": self.context.named(),
                 **({} if self.cycle is None else {"cycle": self.cycle}),
-                **({"resumed": True} if resumed else {}),
+                **({} if self.cycle is None or self.begun_cycle or not self.has_cycle else {"resumed": True}),
             }
             parent_id = None if self.parent is None else self.parent.event_id
             await self.runner.log(STARTED, content, event_id=self.event_id, parent_id=parent_id)
-        except BaseException:
+        except BaseException as error:
             self.runner.standing_known = False
+            if isinstance(error, HiveError) and self.begun_cycle:
+                await self._abandon(f"step {self.name!r} could not start: {error}")
             self._release()
             raise
         self._started = time.perf_counter()
@@ -179,7 +187,16 @@ class RunnerStep:
                 **self._claim(),
             )
 
-    async def _begin_cycle(self) -> bool:
+    async def _abandon(self, reason: str) -> None:
+        """End the cycle of a step that could not start. If that fails too, the next step does it."""
+        assert self.runner.services.agents is not None, "an agent has its service"
+        agent_id, number = cast("str", self.runner.agent_id), cast("int", self.cycle)
+        with suppress(HiveError):
+            await self.runner.services.agents.abandon(
+                agent_id=agent_id, number=number, reason=reason[:REASON_CHARACTERS], **self._claim()
+            )
+
+    async def _begin_cycle(self) -> None:
         """Begin a cycle with the step as its proposal, or go on with the interrupted one if it is of the same step.
         Another interrupted cycle is abandoned."""
         agents, agent_id = self.runner.services.agents, self.runner.agent_id
@@ -194,14 +211,13 @@ class RunnerStep:
             plan = None if interrupted.proposal is None else interrupted.proposal.plan
             if isinstance(plan, dict) and plan.get("step") == self.name:
                 self.cycle = interrupted.number
-                return True
+                return
             reason = f"step {self.name!r} began instead"
             await agents.abandon(agent_id=agent_id, number=interrupted.number, reason=reason, **claim)
         begun = await agents.cycle_begin(agent_id=agent_id, session_id=self.runner.session_id, **claim)
-        self.cycle = begun.number
+        self.cycle, self.begun_cycle = begun.number, True
         plan = {"step": self.name, "event_id": self.event_id, "input": _in_cycle(logged(self.inputs))}
         await agents.propose(agent_id=agent_id, number=begun.number, plan=plan, **claim)
-        return False
 
     def _claim(self) -> dict[str, Any]:
         return {} if self.runner.lease is None else {"lease": self.runner.lease.claim}

@@ -1,5 +1,6 @@
 """What a runner logs of the values of a program: JSON as it is, and a description of anything else."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -19,11 +20,13 @@ def logged(value: object) -> Any:
     try:
         plain = plain_json(value)
         data = to_json(plain)
-        refuse_unportable(data)
+        refuse_unportable(b'{"body":{"event":{"content":{"value":' + data + b"}}}}")
     except ValidationError as error:
         return _described(value, error.errors()[0]["msg"])
     except InvalidRequest as error:
-        return _described(value, error.detail)
+        return _described(value, error.detail.partition(": ")[2])
+    except ValueError as error:
+        return _described(value, str(error))
     if len(data) > LOGGED_BYTES:
         return {"omitted_bytes": len(data)}
     return plain
@@ -31,15 +34,19 @@ def logged(value: object) -> Any:
 
 def logged_error(error: BaseException) -> dict[str, Any]:
     code = {"code": error.code} if isinstance(error, HiveError) else {}
-    return {"type": type(error).__qualname__, "message": _text(str(error)), **code}
+    return {"type": type(error).__qualname__, "message": _text(_shown(error, str)), **code}
 
 
 def _described(value: object, why: str) -> dict[str, str]:
+    return {"not_json": _text(_shown(value, repr)), "why": _text(why)}
+
+
+def _shown(value: object, show: Callable[[object], str]) -> str:
+    """Return a value as text, even if its own method for that fails."""
     try:
-        shown = repr(value)
+        return show(value)
     except Exception as error:
-        shown = f"a {type(value).__qualname__}, whose repr raises {type(error).__qualname__}"
-    return {"not_json": _text(shown), "why": _text(why)}
+        return f"a {type(value).__qualname__} that cannot be shown: {type(error).__qualname__}"
 
 
 def _text(text: str) -> str:
