@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 import typer
 from rich.console import Console
 
+from benchmarks.agents import AGENTS
 from benchmarks.artifacts import ARTIFACTS
 from benchmarks.fleets import Store
 from benchmarks.machine import Company, describe
@@ -24,7 +25,7 @@ from benchmarks.suite import Suite
 from benchmarks.table import print_table
 from benchmarks.vectors import VECTORS
 
-SUITES: Final = {suite.name: suite for suite in (SESSIONS, MEMORY, ARTIFACTS, VECTORS)}
+SUITES: Final = {suite.name: suite for suite in (SESSIONS, MEMORY, ARTIFACTS, VECTORS, AGENTS)}
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "benchmarks" / "results"
 DOCS: Final = ROOT / "docs"

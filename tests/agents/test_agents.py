@@ -38,6 +38,16 @@ async def test_a_status_changes_until_it_is_final(bot: Bot) -> None:
     assert (refused.code, refused.context) == (40903, {"status": "retired", "allowed": []})
     refused = await bot.refusal("cycle_begin", agent_id="alpha")
     assert refused.error["detail"] == "agent 'alpha' is retired: only an active agent begins a cycle"
+    assert (await bot.ask("resume", agent_id="alpha"))["step"] == "begin"
+
+
+@pytest.mark.parametrize("status", ["paused", "retired"])
+async def test_an_open_cycle_ends_whatever_the_status_is(bot: Bot, status: str) -> None:
+    await bot.registered()
+    await bot.ask("cycle_begin", agent_id="alpha")
+    await bot.ask("set_status", agent_id="alpha", status=status)
+    await bot.ask("propose", agent_id="alpha", number=1)
+    assert (await bot.ask("complete", agent_id="alpha", number=1, outcome="success"))["status"] == "completed"
 
 
 async def test_agents_are_listed_by_id_and_status(bot: Bot) -> None:

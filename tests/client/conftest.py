@@ -1,5 +1,8 @@
 """A real server, a stand-in for the workers, and a client with a tenant of its own for each test."""
 
+import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,12 +15,29 @@ from hivemem_testing.servers import packaged_nats
 
 from .fleet import Fleet, join
 
+URL = re.compile(rb"nats://[\d.]+:\d+")
+
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A private server that no test stops; the streams of these tests are created and deleted on it."""
     with packaged_nats(tmp_path_factory.mktemp("nats")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a fleet as `hivemem up` runs it, for the tests that need all workers."""
+    command = [sys.executable, "-m", "hivemem", "up", "--nats-port", "0", "--http-port", "0"]
+    data = tmp_path_factory.mktemp("fleet") / "data"
+    with subprocess.Popen([*command, "--data", str(data)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            found = URL.search(process.stdout.readline())
+            assert found is not None, "it says where it is once it is ready"
+            yield found[0].decode()
+        finally:
+            process.terminate()
 
 
 @pytest.fixture

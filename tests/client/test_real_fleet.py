@@ -3,9 +3,6 @@
 import asyncio
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,22 +29,6 @@ FILES = {
     ),
     "report.txt": "a report",
 }
-URL = re.compile(rb"nats://[\d.]+:\d+")
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One fleet for all tests of this file."""
-    command = [sys.executable, "-m", "hivemem", "up", "--nats-port", "0", "--http-port", "0"]
-    data = tmp_path_factory.mktemp("fleet") / "data"
-    with subprocess.Popen([*command, "--data", str(data)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        try:
-            found = URL.search(process.stdout.readline())
-            assert found is not None, "it says where it is once it is ready"
-            yield found[0].decode()
-        finally:
-            process.terminate()
 
 
 async def test_what_is_appended_comes_back_on_the_feed_with_its_cause(url: str) -> None:

@@ -9,9 +9,11 @@ from typing import Final
 import pytest
 
 from .fleet import Fleet
-from .markdown import ROOT, name_of
+from .markdown import ROOT, SHELL, blocks, name_of
+from .playing import Player
 
 EXAMPLES: Final = sorted((ROOT / "examples").glob("*.py"))
+WITH_A_README: Final = sorted((ROOT / "examples").glob("*/README.md"))
 EXAMPLE_SECONDS: Final = 120.0
 
 
@@ -31,6 +33,13 @@ def run(example: Path, fleet: Fleet, directory: Path) -> str:
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_an_example_runs_to_its_end(example: Path, fleet: Fleet, tmp_path: Path) -> None:
     assert run(example, fleet, tmp_path).splitlines()[-1].startswith("done")
+
+
+@pytest.mark.parametrize("page", WITH_A_README, ids=name_of)
+def test_an_example_and_what_it_stored_look_as_its_readme_says(page: Path, fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with Player(fleet, tmp_path) as player:
+        assert [player.play(block) for block in blocks(page) if block.language == SHELL]
 
 
 def test_a_reader_that_is_started_again_goes_on_where_it_stopped(fleet: Fleet, tmp_path: Path) -> None:

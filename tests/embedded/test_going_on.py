@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+import hivemem
+
 from .asking import append_event, contents, create_session, remember, remembered, save, saved
 from .conftest import StartUp
 from .up import Up, eventually
@@ -48,6 +50,27 @@ async def test_everything_is_there_after_kill_9_and_each_next_one_starts(start_u
             assert await remember(up.nats, "k", number) == number
             assert await save(up.nats, "a.txt", b"%d" % number) == number
         up.kill()
+
+
+async def test_an_agent_goes_on_after_kill_9_with_its_state_its_files_and_its_cycle(start_up: StartUp) -> None:
+    up = start_up().ready()
+    async with (
+        hivemem.connect(up.nats) as hive,
+        hivemem.Runner.of(hive, session_id="s1", app_name="a", user_id="u", agent_id="scout") as runner,
+    ):
+        await runner.save_state({"done": 1, "user:language": "en"})
+        await runner.save_state({"done": 2})
+        url = (await runner.save_artifact("notes/day 1.txt", b"by ferry")).url
+        await runner.step("book").__aenter__()
+        up.kill()
+    up = start_up().ready()
+    async with hivemem.connect(up.nats) as hive, hivemem.Runner.of(hive, session_id="s1", agent_id="scout") as runner:
+        assert await runner.load_state() == {"done": 2, "user:language": "en"}
+        assert await hive.artifacts.read(url) == b"by ferry"
+        (file,) = (up.data / "artifacts" / "s1").glob("*.txt")
+        assert file.read_bytes() == b"by ferry"
+        async with runner.step("book") as step:
+            assert step.cycle == 1
 
 
 async def test_its_nats_server_is_started_again(start_up: StartUp) -> None:

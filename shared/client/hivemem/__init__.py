@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from hivemem.publishing import Receipt as Receipt
     from hivemem.received import OtherChange as OtherChange
     from hivemem.received import Received as Received
+    from hivemem.runner import Runner as Runner
+    from hivemem.runner_context import StepContext as StepContext
+    from hivemem.runner_step import RunnerStep as RunnerStep
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
     from hivemem_contracts.agents.models import Agent as Agent
@@ -108,6 +111,9 @@ _HOMES = {
     "hivemem.pipeline": ("Pipeline",),
     "hivemem.publishing": ("Receipt",),
     "hivemem.received": ("OtherChange", "Received"),
+    "hivemem.runner": ("Runner",),
+    "hivemem.runner_context": ("StepContext",),
+    "hivemem.runner_step": ("RunnerStep",),
     "hivemem.transfer": ("Exported", "Progress"),
     "hivemem_contracts.agents.models": ("Agent", "AgentRecord", "Cycle", "Tool", "WorkspaceCue"),
     "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),

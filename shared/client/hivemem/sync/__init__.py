@@ -19,5 +19,6 @@ from hivemem.sync.hive import BlockingHive as Hive
 from hivemem.sync.hive import connect
 from hivemem.sync.leases import BlockingLease as Lease
 from hivemem.sync.pipeline import BlockingPipeline as Pipeline
+from hivemem.sync.runner import BlockingRunner as Runner
 
-__all__ = ["Feed", "Hive", "Lease", "Pipeline", "connect"]
+__all__ = ["Feed", "Hive", "Lease", "Pipeline", "Runner", "connect"]

@@ -8,11 +8,18 @@ from hivemem.artifacts import Artifacts, OpenArtifact
 from hivemem.methods import suggesting
 from hivemem.sync.blocking import Blocking, asynchronous, blocking, iterating
 from hivemem.sync.services import BlockingArtifactsOperations
+from hivemem.upload_sources import BytesSource
 from hivemem.uploading import Progress
 from hivemem_contracts.artifacts.models import Artifact
 
 BlockingBytesSource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO | Iterable[bytes]
 """The types that can be uploaded: text is a path."""
+
+
+def source_of(source: BlockingBytesSource) -> BytesSource:
+    """Return a source as the asynchronous client takes it."""
+    whole = isinstance(source, bytes | bytearray | memoryview | str | os.PathLike) or hasattr(source, "read")
+    return cast("BinaryIO", source) if whole else asynchronous(cast("Iterable[bytes]", source))
 
 
 class BlockingArtifacts(BlockingArtifactsOperations):
@@ -47,12 +54,11 @@ class BlockingArtifacts(BlockingArtifactsOperations):
         An upload of a program that was killed resumes when the program repeats it with the same `message_id`:
         `hive.with_options(message_id="report-7").artifacts.upload(…)`.
         """
-        whole = isinstance(source, bytes | bytearray | memoryview | str | os.PathLike) or hasattr(source, "read")
         return self.thread.run(
             self.wrapped.upload(
                 session_id,
                 name,
-                cast("BinaryIO", source) if whole else asynchronous(cast("Iterable[bytes]", source)),
+                source_of(source),
                 content_type=content_type,
                 metadata=metadata,
                 sha256=sha256,
