@@ -3,7 +3,7 @@
 import asyncio
 import os
 from base64 import b64encode
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -22,7 +22,13 @@ from hivemem.workspaces.trees import LocalFile, Skipped, read_tree
 from hivemem_contracts.artifacts.models import WorkspaceVersion
 from hivemem_contracts.artifacts.operations import WORKSPACE_CHECK, WORKSPACE_COMMIT, WORKSPACE_SAVE
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_contracts.limits import ARTIFACT_INLINE_BYTES, BATCH_ITEMS, MESSAGE_BYTES, WORKSPACE_PART_FILES
+from hivemem_contracts.limits import (
+    ARTIFACT_INLINE_BYTES,
+    BATCH_ITEMS,
+    MESSAGE_BYTES,
+    WORKSPACE_LIST_BYTES,
+    WORKSPACE_PART_FILES,
+)
 from hivemem_contracts.sizes import check_size
 
 if TYPE_CHECKING:
@@ -101,10 +107,8 @@ async def take_snapshot(
 
 
 def _wire(file: LocalFile) -> dict[str, Any]:
-    fields = asdict(file)
-    if file.target is None:
-        del fields["target"]
-    return fields
+    fields: dict[str, Any] = {"path": file.path, "sha256": file.sha256, "size": file.size, "mode": file.mode}
+    return fields if file.target is None else {**fields, "target": file.target}
 
 
 async def _missing(hive: "Hive", workspace_id: str, files: Sequence[LocalFile]) -> list[LocalFile]:
@@ -238,20 +242,20 @@ class MissingUploads:
 
     async def _send_large(self, file: LocalFile) -> None:
         opened = os.fdopen(await to_the_end(self._open, file), "rb")
-        sent = await self._upload(SeekableFile(opened, ours=True))
+        sent = await self._upload(SeekableFile(opened, ours=True), self._advance)
         file.sha256, file.size = sent
 
     async def send_bytes(self, data: bytes) -> str:
         """Send bytes that are no file, and return their hash."""
-        check_size("files", len(data), 2**31)
-        return (await self._upload(BytesInMemory(data)))[0]
+        check_size("files", len(data), WORKSPACE_LIST_BYTES)
+        return (await self._upload(BytesInMemory(data), lambda size: None))[0]
 
-    async def _upload(self, source: Source) -> tuple[str, int]:
+    async def _upload(self, source: Source, advance_by: Callable[[int], None]) -> tuple[str, int]:
         before = 0
 
         def advance(done: int, total: int | None) -> None:
             nonlocal before
-            self._advance(done - before)
+            advance_by(done - before)
             before = done
 
         uploading = Uploading(self._hive, File(workspace_id=self._workspace_id), source, advance)
