@@ -41,6 +41,9 @@ SMALL_BYTES: Final = 131_072
 ROUNDS: Final = 5
 """How often missing bytes are sent before a snapshot gives up: files may change, and unused bytes are collected."""
 
+FILES_A_SECOND: Final = 1_000
+"""How many new files a slow worker commits. A worker that is asked twice does the work twice, but commits once."""
+
 FIELDS_BYTES: Final = 16_384
 """The space in a message for headers, and for fields beside files."""
 
@@ -156,7 +159,7 @@ async def _commit(
     options = hive.options
     patient = hive.with_options(
         timeout_seconds=max(options.timeout_seconds, COMMIT_SECONDS),
-        attempt_seconds=max(options.attempt_seconds, COMMIT_SECONDS / 10),
+        attempt_seconds=max(options.attempt_seconds, len(files) / FILES_A_SECOND),
     )
     return await patient.send(WORKSPACE_COMMIT, given)
 
