@@ -91,8 +91,7 @@ def folded(path: str) -> str:
 
 
 def check_files(files: Sequence[FileOfWorkspace], field: str = "files") -> None:
-    """Raise `InvalidRequest`, with the field and the value, unless the files can stand in one folder beside each
-    other."""
+    """Raise `InvalidRequest`, with the field and the value, unless one folder can hold all of the files."""
     check_size(field, len(files), WORKSPACE_FILES)
     paths = {file.path for file in files}
     spellings: dict[str, str] = {}

@@ -1,7 +1,8 @@
 """The operation `workspace_commit`: listings are made present first, then one commit refers to them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -43,6 +44,7 @@ class WorkspaceCommits:
         self._ledger = ledger
         self._store = store
         self._listings = listings
+        self._turns: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def commit(self, call: Call, body: requests.CommitWorkspace) -> WorkspaceVersion:
         tenant, workspace_id = call.sender.tenant, body.workspace_id
@@ -60,11 +62,22 @@ class WorkspaceCommits:
         field = "files" if body.list_sha256 is None else "list_sha256"
         for _ in range(_TRIES):
             await self._listings.make(tenant, call.sender.agent, drafts, field)
-            try:
-                return _answer(workspace_id, await self._commit_drafts(call, body, drafts))
-            except CommitOvertaken:
-                continue
+            with suppress(CommitOvertaken):
+                async with self._turn(tenant, workspace_id):
+                    return _answer(workspace_id, await self._commit_drafts(call, body, drafts))
         raise Unavailable("other versions were committed again and again", retry_after_ms=200)
+
+    @asynccontextmanager
+    async def _turn(self, tenant: str, workspace_id: str) -> AsyncIterator[None]:
+        """Let the commits of a workspace on this worker take turns, so that none is overtaken by all others."""
+        key = (tenant, workspace_id)
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._turns.pop(key, None)
 
     async def _commit_drafts(
         self, call: Call, body: requests.CommitWorkspace, drafts: Sequence[ListingDraft]

@@ -77,7 +77,7 @@ class WorkspaceDeleter:
         )
 
     async def _release(self, tenant: str, workspace_id: str, deletion: Deletion) -> None:
-        """Release the listings of the next versions. Garbage collection releases those that a crash leaves out."""
+        """Release the listings of the next versions. After a crash, garbage collection releases the rest."""
         versions = await self._ledger.history(
             WORKSPACE,
             tenant,

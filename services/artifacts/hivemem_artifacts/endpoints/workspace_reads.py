@@ -172,8 +172,8 @@ class WorkspaceReads:
         return WorkspaceDiff.model_construct(items=items, cursor=None)
 
     async def bytes(self, request: RawRequest) -> RawAnswer:
-        """Answer a request for ranges of blobs. Each one looks up the blobs, and only those that something refers to
-        are found."""
+        """Answer a request for ranges of blobs. Blobs are looked up each time, and found only if something refers to
+        them."""
         sender, workspace_id = parse_workspace_subject(request.subject)
         await self._find(sender.tenant, workspace_id, None)
         ranges = _ranges(request.data, self.read_bytes)

@@ -87,7 +87,7 @@ def restore(
     ignore: Ignore = None,
     json: Json = False,
 ) -> None:
-    """Make the files of a folder those of a version.
+    """Restore a version into a folder.
 
     The folder changes when all bytes have arrived. Files that the version does not have stay, unless you say --delete.
     """

@@ -64,7 +64,7 @@ class Workspaces:
         ignore: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> "Restored":
-        """Make the files of a folder those of a version, by default of the newest one.
+        """Restore a version, by default the newest one, into a folder.
 
         The folder changes only when all bytes have arrived and their hashes are right, and an error puts everything
         back. Files that the version does not have stay; `delete` removes them, but for ignored ones. Raises `NotFound`,

@@ -20,7 +20,7 @@ DEFAULTS: Final = frozenset({".git"})
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The rules that apply in a folder: those of the caller, then those of the folders from the innermost one up."""
+    """The rules that apply in a folder: the caller's, then the rules of each folder from the innermost one up."""
 
     own: GitIgnoreSpec | None
     folders: tuple[tuple[str, GitIgnoreSpec], ...] = ()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hivemem.hive import Hive
 
 NAME_CHARACTERS: Final = 100
-"""How much of a folder's name stands in the name of the folder beside it, in which it is built."""
+"""How much of a folder's name is in the name of the folder beside it, in which it is built."""
 
 _ALL_MODE_BITS: Final = 0o7777
 

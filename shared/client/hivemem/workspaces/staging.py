@@ -117,7 +117,7 @@ class Staging:
         os.rename(str(number), name, src_dir_fd=self._new, dst_dir_fd=folder)
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it, unless files could not be put back."""
+        """Remove the folder and its files, unless files could not be put back."""
         for descriptor in (self._new, self._old, self._folder):
             os.close(descriptor)
         _remove_staging(self._root, self._name)
@@ -201,7 +201,7 @@ def put_back(root: int, name: str, made: Sequence[str] = ()) -> None:
 
 
 def _reverse(root: int, folder: int, files: int, paths: Sequence[str]) -> None:
-    """Move back what moved: of the paths, the first ones are those of new files."""
+    """Move back what moved. The first `files` of the paths belong to new files."""
     sandbox = Sandbox(root)
     old, new = open_folder(folder, _OLD), open_folder(folder, _NEW)
     try:
