@@ -111,6 +111,12 @@ class Bodies:
             body["wait_ms"] = random.choice(WAITS_MS)
         if self._operation == "sessions.update" and body.get("metadata") is None is body.get("project_id"):
             body["metadata"] = {random.choice(WORDS): random.choice(SMALL)}
+        if self._operation == "artifacts.begin":
+            body |= {"session_id": random.choice(IDS), "name": random.choice(POOLS["name"]), "workspace_id": None}
+            if random.random() < 0.5:
+                body |= {"session_id": None, "name": None, "workspace_id": random.choice(WORKSPACES)}
+        if self._operation == "artifacts.workspace_commit":
+            body |= {"files": body.get("files") or [], "list_sha256": None}
         return body
 
     def _value(self, schema: Schema, name: str, random: Random, depth: int) -> Json:
