@@ -264,7 +264,11 @@ async def test_a_file_that_changes_meanwhile_is_kept_as_it_was_sent(
 async def cancelled(begin: Callable[..., Coroutine[Any, Any, object]]) -> None:
     """Begin some work, and cancel it at its first progress."""
     begun = asyncio.Event()
-    work = asyncio.create_task(begin(progress=lambda done, total: begun.set()))
+
+    def progress(done: int, total: int | None) -> None:
+        begun.set()
+
+    work = asyncio.create_task(begin(progress=progress))
     await begun.wait()
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)

@@ -22,7 +22,7 @@ SUBJECT = "forged.bytes"
 
 
 def entry(path: str, **fields: Any) -> WorkspaceEntry:
-    plain = {"sha256": sha256(DATA).hexdigest(), "size": len(DATA), "mode": 0o644}
+    plain: dict[str, Any] = {"sha256": sha256(DATA).hexdigest(), "size": len(DATA), "mode": 0o644}
     return WorkspaceEntry.model_construct(path=path, **{**plain, **fields})
 
 

@@ -1,7 +1,7 @@
 """The operation `workspace_commit`: listings are made present first, then one commit refers to them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -68,7 +68,7 @@ class WorkspaceCommits:
         raise Unavailable("other versions were committed again and again", retry_after_ms=200)
 
     @asynccontextmanager
-    async def _turn(self, tenant: str, workspace_id: str) -> AsyncIterator[None]:
+    async def _turn(self, tenant: str, workspace_id: str) -> AsyncGenerator[None]:
         """Let the commits of a workspace on this worker take turns, so that none is overtaken by all others."""
         key = (tenant, workspace_id)
         lock = self._turns.setdefault(key, asyncio.Lock())

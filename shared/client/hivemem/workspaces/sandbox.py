@@ -5,7 +5,7 @@ Every step goes from an open folder to a name in it, so that no link, also none 
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -53,7 +53,7 @@ def pieces_of(folder: int, name: str) -> Iterator[bytes]:
 
 
 @contextmanager
-def opened_root(root: Path) -> Iterator[int]:
+def opened_root(root: Path) -> Generator[int]:
     """Open a folder, which may be a link to one, while a block runs. Raises `InvalidRequest`."""
     try:
         descriptor = os.open(root, FOLDER_FLAGS)

@@ -1,7 +1,7 @@
 """Blocking work of snapshots and restores, which ends early when its caller is cancelled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from threading import Event
 from typing import TypeVar
@@ -25,7 +25,7 @@ async def stoppable(call: Callable[[Event], ResultT]) -> ResultT:
 
 
 @asynccontextmanager
-async def first_error() -> AsyncIterator[None]:
+async def first_error() -> AsyncGenerator[None]:
     """Raise the first error of a group of tasks alone."""
     try:
         yield
