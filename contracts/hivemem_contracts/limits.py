@@ -85,6 +85,21 @@ ARTIFACT_METADATA_BYTES: Final = 16_384
 ARTIFACT_BYTES: Final = 2**37
 """One file; a worker may have a lower setting."""
 
+WORKSPACE_FILES: Final = 100_000
+"""The files of one version of a workspace."""
+
+WORKSPACE_LIST_BYTES: Final = 33_554_432
+"""The list of the files of one version that is uploaded as a blob, as JSON."""
+
+WORKSPACE_PART_FILES: Final = 10_000
+"""The files in one request, which also has to fit into `MESSAGE_BYTES`."""
+
+WORKSPACE_MESSAGE_CHARACTERS: Final = 4_096
+"""The message of one version."""
+
+WORKSPACE_RANGES: Final = 1_000
+"""The ranges of blobs that one request reads; together at most the `read_bytes` of its workspace."""
+
 EMBEDDING_DIMENSIONS: Final = 8_192
 """The most numbers of one vector."""
 

@@ -193,9 +193,10 @@ export interface ArchiveSession {
 export interface Artifact {
   /** Equal for all versions of a name in a session. */
   artifact_id: string;
+  /** Empty, like `name` and `url`, for bytes uploaded for a workspace. */
   session_id: string;
   name: string;
-  /** Counts the saves of this name, without a gap. */
+  /** Counts the saves of this name, without a gap; 0 for bytes uploaded for a workspace. */
   version: number;
   size: number;
   /** The hash of its bytes, in hexadecimal. */
@@ -208,6 +209,8 @@ export interface Artifact {
   url: string;
   created_by: string;
   created_at: Time;
+  /** The workspace that the bytes were uploaded for. */
+  workspace_id?: string | null;
 }
 
 /** A file with its bytes, or with the subject or URL to read them from. */
@@ -307,10 +310,14 @@ export interface BeginCycle {
   lease?: LeaseClaim | null;
 }
 
-/** Begin the upload of a file of any size, in chunks or by HTTP. */
+/** Begin the upload of a file of any size, in chunks or by HTTP: of a session, or of a workspace. */
 export interface BeginUpload {
-  session_id: Id;
-  name: ArtifactName;
+  /** The session of the file. */
+  session_id?: Id | null;
+  /** The name of the file in its session. */
+  name?: ArtifactName | null;
+  /** In place of session and name: the bytes are for a version of this workspace. */
+  workspace_id?: Id | null;
   /** Refuse any other size; an excessive one is refused at once. */
   size?: number | null;
   /** Refuse bytes with another hash. */
@@ -321,6 +328,12 @@ export interface BeginUpload {
   metadata?: { [key: string]: Json };
   /** Return a URL to PUT the bytes to, instead of chunks. */
   presigned?: boolean;
+}
+
+/** Find out which files have to be uploaded before a commit. */
+export interface CheckWorkspace {
+  workspace_id: Id;
+  files: WorkspaceFile[];
 }
 
 export interface CollectGarbage {
@@ -339,6 +352,22 @@ export interface CommitUpload {
   sha256?: Sha256 | null;
   /** Refuse any other size. */
   size?: number | null;
+}
+
+/** Commit a list of files as the next version of a workspace. */
+export interface CommitWorkspace {
+  workspace_id: Id;
+  /** All files of the version, in any order. */
+  files?: WorkspaceFile[] | null;
+  /** In place of `files`: the hash of an uploaded blob, which holds them as a JSON array. */
+  list_sha256?: Sha256 | null;
+  /** The agent whose cycle made this version. */
+  agent_id?: Id | null;
+  /** The number of that cycle. */
+  cycle?: number | null;
+  /** What this version is, for people. */
+  message?: string | null;
+  expect_version?: number | null;
 }
 
 export interface CompleteCycle {
@@ -519,10 +548,22 @@ export interface DeleteVector {
   collection?: Collection;
 }
 
+export interface DeleteWorkspace {
+  workspace_id: Id;
+}
+
 export interface DiffNamespace {
   namespace: NamespacePrefix;
   from: Time;
   to: Time;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+export interface DiffWorkspace {
+  workspace_id: Id;
+  from: number;
+  to: number;
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -701,6 +742,17 @@ export interface GetState {
   key?: StateKey | null;
 }
 
+/** List the files of a version by path. */
+export interface GetWorkspace {
+  workspace_id: Id;
+  /** The newest if left out. */
+  version?: number | null;
+  /** Only paths with this prefix. */
+  prefix?: string | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 /** A ULID or the caller's own: 1 to 256 characters, no control characters, no space at either end. */
 export type Id = string;
 
@@ -805,6 +857,12 @@ export interface LeaseReleased {
   /** False if it had ended before. */
   released: boolean;
 }
+
+/**
+ * The target of a symbolic link, relative to the folder of the link: any number of `../`, but not out of the workspace,
+ * and then a name as that of a file, without a `..`.
+ */
+export type LinkTarget = string;
 
 export interface ListAgents {
   status?: "active" | "paused" | "retired" | null;
@@ -918,6 +976,18 @@ export interface ListSessions {
 export interface ListVersions {
   session_id: Id;
   name: ArtifactName;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+/** List the versions of a workspace, newest first. */
+export interface ListWorkspaceVersions {
+  workspace_id: Id;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+export interface ListWorkspaces {
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -1612,6 +1682,12 @@ export interface SaveArtifact {
   sha256?: Sha256 | null;
 }
 
+/** Upload the bytes of many small files in one request. */
+export interface SaveWorkspaceBlobs {
+  workspace_id: Id;
+  blobs: WorkspaceBlob[];
+}
+
 /** The change of a shared scope by a write, and the session that made it. */
 export interface ScopeChanged {
   /** The keys that were set; `null` for a deleted one. */
@@ -1827,6 +1903,11 @@ export interface StoreVector {
   collection?: Collection;
 }
 
+export interface StoredWorkspaceBlob {
+  sha256: string;
+  size: number;
+}
+
 export interface SweepIndex {
   /** Only count the differences. */
   dry_run?: boolean;
@@ -1912,8 +1993,10 @@ export interface UpdateSession {
 /** An upload under way, and where to continue it. */
 export interface Upload {
   upload_id: string;
+  /** Empty, like `name`, for an upload of a workspace. */
   session_id: string;
   name: string;
+  workspace_id?: string | null;
   status: "open" | "committed" | "aborted";
   /** The subject for chunks, each a request; `resume` returns a new one. */
   chunk_subject: string;
@@ -1990,6 +2073,24 @@ export interface Weights {
   half_life_days?: number;
 }
 
+/** The bytes of a small file. */
+export interface WorkspaceBlob {
+  /** The bytes, at most 512 KiB for all blobs of the request. */
+  data_base64: Base64;
+  /** Refuse bytes with another hash. */
+  sha256?: Sha256 | null;
+}
+
+export interface WorkspaceBlobsSaved {
+  /** In the order of the request. */
+  items: StoredWorkspaceBlob[];
+}
+
+export interface WorkspaceChecked {
+  /** The hashes of the files that have to be uploaded. */
+  missing: string[];
+}
+
 /** The part of a workspace that a cycle works on. */
 export interface WorkspaceCue {
   workspace_id: Id;
@@ -1997,6 +2098,92 @@ export interface WorkspaceCue {
   version?: number | null;
   /** The whole workspace, if left out. */
   paths?: ArtifactName[] | null;
+}
+
+/** The receipt of a deletion. */
+export interface WorkspaceDeleted {
+  workspace_id: string;
+  /** The version of the deletion; a later workspace of this id continues above it. */
+  version: number;
+  deleted_at: Time;
+  /** True if this request deleted the workspace before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface WorkspaceDiff {
+  /** By path. */
+  items: WorkspaceDifference[];
+  cursor: string | null;
+}
+
+/** How one path differs between two versions. */
+export interface WorkspaceDifference {
+  path: string;
+  change: "added" | "changed" | "removed";
+  before?: WorkspaceEntry | null;
+  after?: WorkspaceEntry | null;
+}
+
+/** A file of a version of a workspace. */
+export interface WorkspaceEntry {
+  path: string;
+  sha256: string;
+  size: number;
+  /** The permission bits, as a decimal number: 420 is 0644. */
+  mode: number;
+  /** Where the link leads, if it is one. */
+  target?: string | null;
+}
+
+/** A file of a workspace: its path and the hash of its bytes, or a symbolic link. */
+export interface WorkspaceFile {
+  path: ArtifactName;
+  /** Of the bytes; of the text of its target for a link, which needs no upload. */
+  sha256: Sha256;
+  size: number;
+  /** The permission bits, as a decimal number: 420 is 0644. */
+  mode?: number;
+  /** Where the link leads, if it is one. */
+  target?: LinkTarget | null;
+}
+
+/** A page of the files of a version. */
+export interface WorkspacePage {
+  workspace: WorkspaceVersion;
+  /** By path. */
+  items: WorkspaceEntry[];
+  cursor: string | null;
+  /** The subject to read the bytes of files from. */
+  read_subject: string;
+  /** The most bytes that one request to it reads. */
+  read_bytes: number;
+}
+
+/** One version of a workspace: all its files at one moment. */
+export interface WorkspaceVersion {
+  workspace_id: string;
+  /** Counts the commits of the workspace, without a gap. */
+  version: number;
+  /** Number of files, links among them. */
+  files: number;
+  /** Their total size. */
+  bytes: number;
+  /** Number of paths that the version before did not have. */
+  added: number;
+  /** Number of paths with other bytes, another mode or another target. */
+  changed: number;
+  /** Number of paths that only the version before had. */
+  removed: number;
+  created_by: string;
+  created_at: Time;
+  agent_id?: string | null;
+  cycle?: number | null;
+  message?: string | null;
+}
+
+export interface WorkspaceVersionPage {
+  items: WorkspaceVersion[];
+  cursor: string | null;
 }
 
 export interface WriteRecord {
@@ -2065,6 +2252,8 @@ export type Change =
   | ChangeOf<"lease", "awaited", LeaseHolder>
   | ChangeOf<"artifact", "saved", Artifact>
   | ChangeOf<"artifact", "deleted", null>
+  | ChangeOf<"workspace", "committed", WorkspaceVersion>
+  | ChangeOf<"workspace", "deleted", null>
   | ChangeOf<"index", "synced", IndexStatus>
   | ChangeOf<"index", "failed", IndexStatus>
   | ChangeOf<"agent", "registered", AgentDefined>
@@ -2254,6 +2443,22 @@ export interface Operations {
   "artifacts.manifest": { request: ReadManifest; reply: Manifest };
   /** Delete unused bytes, or report which would be deleted. */
   "artifacts.gc": { request: CollectGarbage; reply: GarbageCollected };
+  /** Return which files of a list are not stored yet. */
+  "artifacts.workspace_check": { request: CheckWorkspace; reply: WorkspaceChecked };
+  /** Upload many small files for a version of a workspace. */
+  "artifacts.workspace_save": { request: SaveWorkspaceBlobs; reply: WorkspaceBlobsSaved };
+  /** Make a list of uploaded files the next version of a workspace. */
+  "artifacts.workspace_commit": { request: CommitWorkspace; reply: WorkspaceVersion };
+  /** List the files of a version of a workspace, and the subject to read their bytes from. */
+  "artifacts.workspace_get": { request: GetWorkspace; reply: WorkspacePage };
+  /** List the versions of a workspace, newest first. */
+  "artifacts.workspace_versions": { request: ListWorkspaceVersions; reply: WorkspaceVersionPage };
+  /** List the workspaces by id, each at its newest version. */
+  "artifacts.workspace_list": { request: ListWorkspaces; reply: WorkspaceVersionPage };
+  /** List how the files of a workspace differ between two versions. */
+  "artifacts.workspace_diff": { request: DiffWorkspace; reply: WorkspaceDiff };
+  /** Remove a workspace with all its versions. */
+  "artifacts.workspace_delete": { request: DeleteWorkspace; reply: WorkspaceDeleted };
   /** Find memories by meaning and by words. */
   "vectors.recall": { request: Recall; reply: RecallAnswer };
   /** Store a vector under an id, replacing the previous one. */

@@ -38,6 +38,7 @@ STORE_SENSITIVE: Final = frozenset(
         "test_uploads",
         "test_views",
         "test_workers",
+        "test_workspaces",
     }
 )
 """The modules whose tests run on both of `PAIRS`."""

@@ -13,6 +13,7 @@ from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_artifacts.endpoints.raw_subjects import RawSubjects
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits
 from hivemem_artifacts.endpoints.uploads import Uploads
+from hivemem_artifacts.endpoints.workspace_deletions import WorkspaceDeleter
 from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.reactions.upkeep import Upkeep
 from hivemem_runtime.worker import Worker
@@ -29,6 +30,7 @@ class Inside:
 
     upkeep: Upkeep
     deleter: ArtifactDeleter
+    workspace_deleter: WorkspaceDeleter
     open_uploads: OpenUploads
     store: BlobStore
     uploads: Uploads
@@ -39,7 +41,15 @@ def parts_of(worker: Worker) -> Inside:
     background = worker._parts.background  # pyright: ignore[reportPrivateUsage]  # nothing but a test wants it
     raw = next(part for part in background if isinstance(part, RawSubjects))
     upkeep: Any = next(part for part in background if isinstance(part, Upkeep))
-    return Inside(upkeep, upkeep._deleter, upkeep._open_uploads, upkeep._store, raw.uploads, raw.commits)
+    return Inside(
+        upkeep,
+        upkeep._deleter,
+        upkeep._workspace_deleter,
+        upkeep._open_uploads,
+        upkeep._store,
+        raw.uploads,
+        raw.commits,
+    )
 
 
 class Agent(agent.Agent):

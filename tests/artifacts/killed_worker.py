@@ -18,6 +18,8 @@ from hivemem_artifacts.adapters.objects.staging import ObjectStaging
 from hivemem_artifacts.adapters.objects.views import ObjectView
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits
 from hivemem_artifacts.endpoints.uploads import Uploads
+from hivemem_artifacts.endpoints.workspace_commits import WorkspaceCommits
+from hivemem_artifacts.endpoints.workspace_listings import Listings
 from hivemem_artifacts.worker import WORKER
 from hivemem_runtime.bus.feed.announcer import Announcer
 from hivemem_runtime.program import main as serve
@@ -33,6 +35,8 @@ STEPS: dict[str, tuple[tuple[type[Any], str], ...]] = {
     "discard": tuple((store, "discard") for store in STORES),
     "view": ((FileView, "add"), (ObjectView, "add")),
     "finish": ((FileView, "finish"), (ObjectView, "finish")),
+    "listing": ((Listings, "_make_one"),),
+    "version": ((WorkspaceCommits, "_commit_drafts"),),
     "put": tuple((store, "put") for store in STORES),
     "none": (),
 }

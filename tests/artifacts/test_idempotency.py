@@ -43,7 +43,33 @@ async def gc(bot: Agent) -> tuple[Body, Body]:
     return {"dry_run": True}, {"dry_run": True, "grace_seconds": 0}
 
 
-CASES = {"save": save, "begin": begin, "resume": sent, "commit": sent, "abort": sent, "delete": saved, "gc": gc}
+async def workspace_save(bot: Agent) -> tuple[Body, Body]:
+    first, second = ({"workspace_id": "w1", "blobs": [{"data_base64": data}]} for data in ("MQ==", "Mg=="))
+    return first, second
+
+
+async def workspace_commit(bot: Agent) -> tuple[Body, Body]:
+    return {"workspace_id": "w1", "files": []}, {"workspace_id": "w1", "files": [], "message": "other"}
+
+
+async def workspace_delete(bot: Agent) -> tuple[Body, Body]:
+    for workspace_id in ("w1", "w2"):
+        await bot.ask("workspace_commit", workspace_id=workspace_id, files=[])
+    return {"workspace_id": "w1"}, {"workspace_id": "w2"}
+
+
+CASES = {
+    "save": save,
+    "begin": begin,
+    "resume": sent,
+    "commit": sent,
+    "abort": sent,
+    "delete": saved,
+    "gc": gc,
+    "workspace_save": workspace_save,
+    "workspace_commit": workspace_commit,
+    "workspace_delete": workspace_delete,
+}
 
 
 async def test_each_operation_that_writes_has_a_case() -> None:

@@ -162,6 +162,9 @@ STRIKES = [
 ]
 
 
+COMMIT_STRIKES = [("listing", "before"), ("listing", "after"), ("version", "before"), ("version", "after")]
+
+
 @pytest.mark.parametrize(("step", "count", "when"), STRIKES)
 async def test_an_upload_survives_its_worker(
     files_mill: Mill, tmp_path: Path, step: str, count: int, when: str
@@ -232,6 +235,31 @@ async def test_a_download_survives_its_worker(files_mill: Mill, tmp_path: Path) 
         assert (tmp_path / "out").read_bytes() == DATA
 
 
+@pytest.mark.parametrize(("step", "when"), COMMIT_STRIKES)
+async def test_a_commit_of_a_workspace_survives_its_worker(
+    files_mill: Mill, tmp_path: Path, step: str, when: str
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a").write_bytes(DATA)
+    doomed = files_mill.worker(step, 1, when)
+    async with connected(files_mill) as hive:
+        work = asyncio.create_task(hive.workspaces.snapshot(source, workspace_id="w"))
+        await eventually(lambda: not alive(doomed), "the step is reached, and the worker dies")
+        files_mill.worker()
+        done = await work
+        assert [each.version for each in await hive.workspaces.versions("w")] == [done.version] == [1]
+        await hive.artifacts.gc(grace_seconds=0)
+        await hive.workspaces.restore("w", tmp_path / "copy")
+        assert (tmp_path / "copy" / "a").read_bytes() == DATA
+        await hive.workspaces.delete("w")
+        await hive.artifacts.gc(grace_seconds=0)
+        assert (await hive.artifacts.gc(grace_seconds=0, dry_run=True)).removed == 0
+    store = open_store(files_mill.store_settings)
+    assert [stored.blob async for stored in store.blobs()] == []
+    await store.close()
+
+
 async def test_a_large_value_is_written_although_its_worker_dies(files_mill: Mill, tmp_path: Path) -> None:
     sessions = build_sessions(SessionsSettings(nats_url=files_mill.nats_url, data=tmp_path / "sessions"))
     await sessions.start()
@@ -252,4 +280,4 @@ async def test_a_large_value_is_written_although_its_worker_dies(files_mill: Mil
 
 
 async def test_every_step_is_struck() -> None:
-    assert {step for step, _, _ in STRIKES} | {"put", "none"} == set(STEPS)
+    assert {step for step, *_ in (*STRIKES, *COMMIT_STRIKES)} | {"put", "none"} == set(STEPS)

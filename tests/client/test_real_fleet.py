@@ -28,6 +28,11 @@ FILES = {
         '"created_by": "bot", "created_at": "2026-01-31T09:00:00Z", "updated_at": "2026-01-31T09:00:00Z"}]'
     ),
     "report.txt": "a report",
+    "folder/pages/hello.txt": "hello",
+    "files.json": (
+        '[{"path": "hello.txt", "size": 5, '
+        '"sha256": "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}]'
+    ),
 }
 
 
@@ -142,7 +147,9 @@ async def test_the_benchmark_runs_both_ways(url: str) -> None:
 
 def test_the_examples_of_help_work_when_pasted(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, content in FILES.items():
-        (tmp_path / name).write_text(content)
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
     monkeypatch.chdir(tmp_path)
     runner = CliRunner(env={**WIDE, "HIVEMEM_URL": url, "HIVEMEM_TENANT": "reader"})
 

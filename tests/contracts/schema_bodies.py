@@ -48,7 +48,7 @@ def _keeps_to_the_descriptions(body: Json) -> bool:
 def _values(schema: Schema, definitions: Mapping[str, Schema]) -> Values:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        known = {"ArtifactName": NAMES, "Json": JSON, "Time": TIMES}.get(name)
+        known = {"ArtifactName": NAMES, "LinkTarget": NAMES, "Json": JSON, "Time": TIMES}.get(name)
         return _values(definitions[name], definitions) if known is None else known
     if "allOf" in schema:
         return _values(schema["allOf"][0], definitions)

@@ -33,7 +33,7 @@ TYPES = TypeAdapter[str](ContentType)
 
 REQUESTS = {
     "save": "session_id name data_base64 content_type? metadata? sha256?",
-    "begin": "session_id name size? sha256? content_type? metadata? presigned?",
+    "begin": "session_id? name? workspace_id? size? sha256? content_type? metadata? presigned?",
     "resume": "upload_id",
     "commit": "upload_id sha256? size?",
     "abort": "upload_id",
@@ -44,9 +44,22 @@ REQUESTS = {
     "delete": "session_id name",
     "manifest": "session_id limit? cursor?",
     "gc": "dry_run? grace_seconds?",
+    "workspace_check": "workspace_id files",
+    "workspace_save": "workspace_id blobs",
+    "workspace_commit": "workspace_id files? list_sha256? agent_id? cycle? message? expect_version?",
+    "workspace_get": "workspace_id version? prefix? limit? cursor?",
+    "workspace_versions": "workspace_id limit? cursor?",
+    "workspace_list": "limit? cursor?",
+    "workspace_diff": "workspace_id start end limit? cursor?",
+    "workspace_delete": "workspace_id",
 }
-ARTIFACT = "artifact_id session_id name version size sha256 content_type metadata url created_by created_at"
-UPLOAD = "upload_id session_id name status chunk_subject chunk_bytes next_chunk expires_at stored put_url? artifact?"
+ARTIFACT = (
+    "artifact_id session_id name version size sha256 content_type metadata url created_by created_at workspace_id?"
+)
+UPLOAD = (
+    "upload_id session_id name workspace_id? status chunk_subject chunk_bytes next_chunk expires_at stored put_url? "
+    "artifact?"
+)
 REPLIES = {
     "begin": UPLOAD,
     "resume": UPLOAD,
@@ -57,6 +70,16 @@ REPLIES = {
     "delete": "session_id name version deleted_at duplicate?",
     "manifest": "items cursor",
     "gc": "dry_run removed bytes kept done",
+    "workspace_check": "missing",
+    "workspace_save": "items",
+    "workspace_commit": (
+        "workspace_id version files bytes added changed removed created_by created_at agent_id? cycle? message?"
+    ),
+    "workspace_get": "workspace items cursor read_subject read_bytes",
+    "workspace_versions": "items cursor",
+    "workspace_list": "items cursor",
+    "workspace_diff": "items cursor",
+    "workspace_delete": "workspace_id version deleted_at duplicate?",
 }
 
 
@@ -208,6 +231,11 @@ def test_the_operations_are_those_of_the_contract() -> None:
     assert (fields_of(Artifact), fields_of(Upload)) == (ARTIFACT, UPLOAD)
 
 
-def test_what_can_be_published_without_waiting_is_saving_and_deleting() -> None:
+def test_what_can_be_published_without_waiting_is_saving_committing_and_deleting() -> None:
     durable = {operation.name: operation.route for operation in ARTIFACTS if operation.durable}
-    assert durable == {"save": "session_id", "delete": "session_id"}
+    assert durable == {
+        "save": "session_id",
+        "delete": "session_id",
+        "workspace_commit": "workspace_id",
+        "workspace_delete": "workspace_id",
+    }

@@ -178,7 +178,11 @@ def test_the_asyncapi_document_has_every_operation(asyncapi: dict[str, Any]) -> 
                 expected.add(f"{name}.durable")
                 address = asyncapi["channels"][f"{name}.durable"]["address"]
                 assert address == f"hive.in.{{tenant}}.{{agent}}.{name}.{{route}}"
-    raw = {"artifacts.chunk": "{member}.{upload_id}", "artifacts.read": "{session_id}.{name}.{version}"}
+    raw = {
+        "artifacts.chunk": "{member}.{upload_id}",
+        "artifacts.read": "{session_id}.{name}.{version}",
+        "artifacts.workspace": "{workspace_id}",
+    }
     for name, place in raw.items():
         assert asyncapi["channels"][name]["address"] == f"hive.req.{{tenant}}.{{agent}}.{name}.{place}"
     assert set(asyncapi["operations"]) == expected | set(raw)

@@ -13,11 +13,15 @@ from .expressions import expression
 Json = Any
 Schema = Mapping[str, Any]
 
-DESTRUCTIVE: Final = frozenset(("delete", "delete_batch", "terminate", "archive", "set_status", "erase", "abort"))
+DESTRUCTIVE: Final = frozenset(
+    ("delete", "delete_batch", "terminate", "archive", "set_status", "erase", "abort", "workspace_delete")
+)
 """These operations use names of their own, so that the others find their objects."""
 
 IDS: Final = tuple(f"s{number}" for number in range(24))
 NAMESPACES: Final = ("user:ann", "user:ann:notes", "app:crm", "project:p1:a", "session:s1", "temp:x", "user:ünï")
+WORKSPACES: Final = ("w1", "w2")
+GONE_WORKSPACE: Final = "w3"
 TIMES: Final = ("2026-01-31T09:30:00Z", "2031-01-01T00:00:00+02:00", "2024-02-29T23:59:59.999999Z")
 BASE64: Final = tuple(
     base64.b64encode(data).decode() for data in (b"", b"hello", bytes(range(256)), b"\x89PNG\r\n\x1a\n")
@@ -43,6 +47,9 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "sha256": ("0" * 64, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"),
     "content_type": ("text/plain", "application/json; charset=utf-8"),
     "data_base64": BASE64,
+    "workspace_id": WORKSPACES,
+    "path": ("a.txt", "b/c.bin", "ü.md"),
+    "target": ("a.txt", "../c.bin", "."),
     "collection": ("default", "c1", "c-2"),
     "query": ("what does ann like", "ünï", "x", "go " * 500),
     "app_name": ("crm",),
@@ -93,6 +100,7 @@ class Bodies:
         self._pools = {**POOLS, "upload_id": known.upload_ids, "receipt": known.receipts}
         if operation.name in DESTRUCTIVE:
             self._pools |= {"session_id": ("d1", "d2", "d3"), "namespace": ("temp:gone",), "upload_id": ("none",)}
+            self._pools["workspace_id"] = (GONE_WORKSPACE,)
         cursors = known.cursors.get(operation.full_name)
         if cursors:
             self._pools["cursor"] = cursors
@@ -103,6 +111,12 @@ class Bodies:
             body["wait_ms"] = random.choice(WAITS_MS)
         if self._operation == "sessions.update" and body.get("metadata") is None is body.get("project_id"):
             body["metadata"] = {random.choice(WORDS): random.choice(SMALL)}
+        if self._operation == "artifacts.begin":
+            body |= {"session_id": random.choice(IDS), "name": random.choice(POOLS["name"]), "workspace_id": None}
+            if random.random() < 0.5:
+                body |= {"session_id": None, "name": None, "workspace_id": random.choice(WORKSPACES)}
+        if self._operation == "artifacts.workspace_commit":
+            body |= {"files": body.get("files") or [], "list_sha256": None}
         return body
 
     def _value(self, schema: Schema, name: str, random: Random, depth: int) -> Json:

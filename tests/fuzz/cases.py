@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, content_subject
+from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, content_subject, workspace_subject
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.errors import ALL_ERRORS, Internal, Overloaded, Unavailable
 from hivemem_contracts.operations import COMMON_ERRORS, WRITE_ERRORS, AnyOperation
 from hivemem_contracts.sessions.operations import APPEND, CREATE
 from hivemem_contracts.subjects import command_subject, request_subject
 
-from .bodies import IDS, Bodies, Known, anything
+from .bodies import IDS, POOLS, WORKSPACES, Bodies, Known, anything
 from .cursors import forged
 from .expressions import EVENTS, guarded_machine, state_to_guard
 from .odd import TOKENS, huge_bytes, mutated, odd_bytes, odd_headers, odd_value, places
@@ -25,6 +25,7 @@ FREE: Final = ("value", "patch", "metadata", "content", "state_delta", "initial_
 """Fields that accept any JSON value of an agent."""
 
 GUARDED: Final = 300
+SIZES: Final = (0, 1, 5, -1, 2**53, 10**18, "1", None, True)
 HUGE_BYTES: Final = (999_999, 1_000_000, 1_000_001, 4_000_000, 8_000_000)
 UNAVAILABLE_AT_TIMES: Final = ("vectors", "sessions.list")
 """Services and operations that may answer Unavailable: vectors ask another worker that may be too slow, and a state
@@ -142,6 +143,12 @@ class Cases:
         if random.random() < 0.5:
             subject = random.choice(self._known.chunk_subjects).encode()
             return Case(number, "chunk up", None, subject, headers, random.randbytes(random.choice((0, 1, 5, 70_000))))
+        if random.random() < 0.3:
+            ranges = [[random.choice(POOLS["sha256"]), *random.choices(SIZES, k=random.randrange(4))]]
+            subject = workspace_subject(TENANT, AGENT, random.choice((*WORKSPACES, "..", "ü"))).encode()
+            body = dumped(ranges * random.choice((0, 1, 1_001)))
+            body = body if random.random() < 0.7 else odd_bytes(body, random)
+            return Case(number, "ranges", None, subject, odd_headers(random), body)
         version = random.choice((0, 1, 2, 2**53, 10**18))
         place = content_subject(TENANT, AGENT, random.choice(IDS), random.choice(("a.txt", "..", "ü")), version)
         subject = place.encode()

@@ -11,7 +11,7 @@ from hivemem_contracts.operations import AnyOperation
 from hivemem_runtime.ledger.cursor import encode_cursor
 
 from ..chaos.asking import Asking, Refused
-from .bodies import BASE64, IDS, NAMESPACES, Bodies, Known
+from .bodies import BASE64, GONE_WORKSPACE, IDS, NAMESPACES, WORKSPACES, Bodies, Known
 from .cases import AGENT, OPERATIONS, TENANT
 
 UPLOADS: Final = 8
@@ -38,6 +38,7 @@ class Filling:
         for number in range(5):
             await self._ask("vectors", "store", id=f"v{number}", embedding=[0.1, 0.2, number])
         await self._begin_uploads()
+        await asyncio.gather(*map(self._fill_workspace, (*WORKSPACES, GONE_WORKSPACE)))
         receipt = await self._ask("memory", "erase", namespace=NAMESPACES[-1])
         self.known.receipts.append(receipt["receipt"])
         await asyncio.gather(*(self._collect_cursors(operation) for operation in OPERATIONS if takes_cursor(operation)))
@@ -56,6 +57,12 @@ class Filling:
             for number in range(3):
                 value = {"text": f"ann likes tea {number}"}
                 await self._ask("memory", "put", namespace=namespace, key=key, value=value)
+
+    async def _fill_workspace(self, id: str) -> None:
+        saved = await self._ask("artifacts", "workspace_save", workspace_id=id, blobs=[{"data_base64": BASE64[1]}])
+        for number in range(1, 4):
+            files = [{"path": f"{number}{name}", **saved["items"][0]} for name in ("a", "b/c")]
+            await self._ask("artifacts", "workspace_commit", workspace_id=id, files=files)
 
     async def _begin_uploads(self) -> None:
         for number in range(UPLOADS):

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from hivemem.cursor import Cursor
-from hivemem_contracts.artifacts.chunks import parse_content_subject, parse_upload_subject
+from hivemem_contracts.artifacts.chunks import parse_content_subject, parse_upload_subject, parse_workspace_subject
 from hivemem_contracts.changes import traceparent_of
 from hivemem_contracts.frames import BrokenStream, Delivered, Frames, parse_headers
 from hivemem_contracts.subjects import decode_token, encode_token, parse_change_subject, sender_of
@@ -84,6 +84,7 @@ def test_any_subject_is_read_or_refused(seed: int) -> None:
         # The subscriptions of chunks guarantee the number of tokens.
         refused(parse_upload_subject, ".".join(some[:8]))
         refused(parse_content_subject, ".".join(some))
+        refused(parse_workspace_subject, ".".join(some[:7]))
         refused(parse_change_subject, ".".join(("hive", "chg", *some[: random.randrange(9)])))
         refused(sender_of, some[0], some[1])
 

@@ -2,6 +2,6 @@
 
 from typing import Final
 
-from benchmarks.artifacts.scenarios import large, presigned, small
+from benchmarks.artifacts.scenarios import large, presigned, small, workspaces
 
-SCENARIOS: Final = {"small": small.run, "large": large.run, "presigned": presigned.run}
+SCENARIOS: Final = {"small": small.run, "large": large.run, "presigned": presigned.run, "workspaces": workspaces.run}

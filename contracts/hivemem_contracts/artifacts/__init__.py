@@ -1,1 +1,1 @@
-"""The artifacts service: files of a session, versioned, of any size."""
+"""The artifacts service: files of a session, versioned, of any size, and workspaces."""

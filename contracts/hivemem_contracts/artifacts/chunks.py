@@ -5,6 +5,9 @@ chunk and optionally its CRC-32. The answer is empty, and comes once the chunk a
 Every chunk but the last one has exactly `chunk_bytes`. A client reads a chunk of an artifact with an empty request to
 the `chunk_subject` of its content; the answer is the bytes. Errors are answered like those of an operation. A third
 subject carries commits between workers.
+
+The bytes of files of a workspace are read with a request to the `workspace_subject`. Its body is a JSON array of
+`[sha256, offset, length]`; the answer is the bytes of all these ranges one after another, with their CRC-32.
 """
 
 from typing import Final, NamedTuple
@@ -56,6 +59,21 @@ def content_subject(tenant: str, agent: str, session_id: str, name: str, version
 
 
 CONTENTS_PATTERN: Final = "hive.req.*.*.artifacts.read.*.*.*"
+
+
+def workspace_subject(tenant: str, agent: str, workspace_id: str) -> str:
+    """Return the subject for reading the bytes of files of a workspace, at any worker."""
+    sender = f"{encode_token(tenant)}.{encode_token(agent)}"
+    return checked(f"hive.req.{sender}.artifacts.workspace.{encode_token(workspace_id)}")
+
+
+WORKSPACES_PATTERN: Final = "hive.req.*.*.artifacts.workspace.*"
+
+
+def parse_workspace_subject(subject: str) -> tuple[Sender, str]:
+    """Return the sender of a request for bytes of a workspace, and the id of the workspace."""
+    tokens = subject.split(".")
+    return sender_of(tokens[2], tokens[3]), decode_token(tokens[6])
 
 
 class ContentPlace(NamedTuple):

@@ -43,9 +43,11 @@ class Artifact(ReplyBody):
     """One version of a file."""
 
     artifact_id: str = Field(description="Equal for all versions of a name in a session.")
-    session_id: str
+    session_id: str = Field(description="Empty, like `name` and `url`, for bytes uploaded for a workspace.")
     name: str
-    version: int = Field(description="Counts the saves of this name, without a gap.")
+    version: int = Field(
+        description="Counts the saves of this name, without a gap; 0 for bytes uploaded for a workspace."
+    )
     size: int
     sha256: str = Field(description="The hash of its bytes, in hexadecimal.")
     content_type: str = Field(
@@ -55,6 +57,7 @@ class Artifact(ReplyBody):
     url: str = Field(description="`hive://<tenant>/<session>/<name>?version=N`; the client resolves it.")
     created_by: str
     created_at: Time
+    workspace_id: str | None = Field(default=None, description="The workspace that the bytes were uploaded for.")
 
 
 class ManifestEntry(ReplyBody):
@@ -76,8 +79,9 @@ class Upload(ReplyBody):
     """An upload under way, and where to continue it."""
 
     upload_id: str
-    session_id: str
+    session_id: str = Field(description="Empty, like `name`, for an upload of a workspace.")
     name: str
+    workspace_id: str | None = None
     status: UploadStatus
     chunk_subject: str = Field(description="The subject for chunks, each a request; `resume` returns a new one.")
     chunk_bytes: int = Field(description="The size of every chunk but the last.")
@@ -86,3 +90,20 @@ class Upload(ReplyBody):
     stored: bool = Field(description="True if the store has these bytes: commit without sending them.")
     put_url: str | None = Field(default=None, description="The URL to PUT the whole file to by HTTP, if requested.")
     artifact: Artifact | None = Field(default=None, description="The committed version, if any.")
+
+
+class WorkspaceVersion(ReplyBody):
+    """One version of a workspace: all its files at one moment."""
+
+    workspace_id: str
+    version: int = Field(description="Counts the commits of the workspace, without a gap.")
+    files: int = Field(description="Number of files, links among them.")
+    bytes: int = Field(description="Their total size.")
+    added: int = Field(description="Number of paths that the version before did not have.")
+    changed: int = Field(description="Number of paths with other bytes, another mode or another target.")
+    removed: int = Field(description="Number of paths that only the version before had.")
+    created_by: str
+    created_at: Time
+    agent_id: str | None = None
+    cycle: int | None = None
+    message: str | None = None

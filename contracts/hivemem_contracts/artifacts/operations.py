@@ -3,8 +3,8 @@
 from typing import Final
 
 from hivemem_contracts.artifacts import replies, requests
-from hivemem_contracts.artifacts.models import Artifact, Upload
-from hivemem_contracts.errors import NotFound, TooLarge
+from hivemem_contracts.artifacts.models import Artifact, Upload, WorkspaceVersion
+from hivemem_contracts.errors import NotFound, RevisionConflict, TooLarge
 from hivemem_contracts.operations import Operation, ServiceContract
 
 NAME: Final = "artifacts"
@@ -117,8 +117,98 @@ GC = Operation(
     durable=False,
 )
 
+WORKSPACE_CHECK = Operation(
+    NAME,
+    "workspace_check",
+    requests.CheckWorkspace,
+    replies.WorkspaceChecked,
+    summary="Return which files of a list are not stored yet.",
+)
+WORKSPACE_SAVE = Operation(
+    NAME,
+    "workspace_save",
+    requests.SaveWorkspaceBlobs,
+    replies.WorkspaceBlobsSaved,
+    summary="Upload many small files for a version of a workspace.",
+    writes=True,
+    durable=False,
+    errors=(TooLarge,),
+)
+WORKSPACE_COMMIT = Operation(
+    NAME,
+    "workspace_commit",
+    requests.CommitWorkspace,
+    WorkspaceVersion,
+    summary="Make a list of uploaded files the next version of a workspace.",
+    writes=True,
+    route="workspace_id",
+    errors=(NotFound, RevisionConflict, TooLarge),
+)
+WORKSPACE_GET = Operation(
+    NAME,
+    "workspace_get",
+    requests.GetWorkspace,
+    replies.WorkspacePage,
+    summary="List the files of a version of a workspace, and the subject to read their bytes from.",
+    errors=(NotFound,),
+)
+WORKSPACE_VERSIONS = Operation(
+    NAME,
+    "workspace_versions",
+    requests.ListWorkspaceVersions,
+    replies.WorkspaceVersionPage,
+    summary="List the versions of a workspace, newest first.",
+    errors=(NotFound,),
+)
+WORKSPACE_LIST = Operation(
+    NAME,
+    "workspace_list",
+    requests.ListWorkspaces,
+    replies.WorkspaceVersionPage,
+    summary="List the workspaces by id, each at its newest version.",
+)
+WORKSPACE_DIFF = Operation(
+    NAME,
+    "workspace_diff",
+    requests.DiffWorkspace,
+    replies.WorkspaceDiff,
+    summary="List how the files of a workspace differ between two versions.",
+    errors=(NotFound,),
+)
+WORKSPACE_DELETE = Operation(
+    NAME,
+    "workspace_delete",
+    requests.DeleteWorkspace,
+    replies.WorkspaceDeleted,
+    summary="Remove a workspace with all its versions.",
+    writes=True,
+    route="workspace_id",
+    errors=(NotFound,),
+)
+
 ARTIFACTS: Final = ServiceContract(
     NAME,
-    "Artifacts: files of a session, versioned, of any size.",
-    (SAVE, BEGIN, RESUME, COMMIT, ABORT, GET, STAT, LIST, VERSIONS, DELETE, MANIFEST, GC),
+    "Artifacts: files of a session, versioned, of any size, and workspaces, folders as a whole.",
+    (
+        SAVE,
+        BEGIN,
+        RESUME,
+        COMMIT,
+        ABORT,
+        GET,
+        STAT,
+        LIST,
+        VERSIONS,
+        DELETE,
+        MANIFEST,
+        GC,
+        WORKSPACE_CHECK,
+        WORKSPACE_SAVE,
+        WORKSPACE_COMMIT,
+        WORKSPACE_GET,
+        WORKSPACE_VERSIONS,
+        WORKSPACE_LIST,
+        WORKSPACE_DIFF,
+        WORKSPACE_DELETE,
+    ),
 )

@@ -1,8 +1,11 @@
 """The reply bodies of the artifacts service."""
 
+from typing import Literal
+
 from pydantic import Field
 
-from hivemem_contracts.artifacts.models import Artifact, ManifestEntry
+from hivemem_contracts.artifacts.models import Artifact, ManifestEntry, WorkspaceVersion
+from hivemem_contracts.artifacts.workspace_files import WorkspaceEntry
 from hivemem_contracts.identifiers import Time
 from hivemem_contracts.model import ReplyBody
 
@@ -56,3 +59,59 @@ class GarbageCollected(ReplyBody):
     bytes: int = Field(description="Their total size.")
     kept: int = Field(description="Number of unused blobs kept by the grace time.")
     done: bool = Field(description="False if there is more work than one request does: ask again.")
+
+
+class WorkspaceChecked(ReplyBody):
+    missing: list[str] = Field(description="The hashes of the files that have to be uploaded.")
+
+
+class StoredWorkspaceBlob(ReplyBody):
+    sha256: str
+    size: int
+
+
+class WorkspaceBlobsSaved(ReplyBody):
+    items: list[StoredWorkspaceBlob] = Field(description="In the order of the request.")
+
+
+class WorkspacePage(ReplyBody):
+    """A page of the files of a version."""
+
+    workspace: WorkspaceVersion
+    items: list[WorkspaceEntry] = Field(description="By path.")
+    cursor: str | None
+    read_subject: str = Field(description="The subject to read the bytes of files from.")
+    read_bytes: int = Field(description="The most bytes that one request to it reads.")
+
+
+class WorkspaceVersionPage(ReplyBody):
+    items: list[WorkspaceVersion]
+    cursor: str | None
+
+
+WorkspaceChangeKind = Literal["added", "changed", "removed"]
+
+
+class WorkspaceDifference(ReplyBody):
+    """How one path differs between two versions."""
+
+    path: str
+    change: WorkspaceChangeKind
+    before: WorkspaceEntry | None = None
+    after: WorkspaceEntry | None = None
+
+
+class WorkspaceDiff(ReplyBody):
+    items: list[WorkspaceDifference] = Field(description="By path.")
+    cursor: str | None
+
+
+class WorkspaceDeleted(ReplyBody):
+    """The receipt of a deletion."""
+
+    workspace_id: str
+    version: int = Field(description="The version of the deletion; a later workspace of this id continues above it.")
+    deleted_at: Time
+    duplicate: bool = Field(
+        default=False, description="True if this request deleted the workspace before: the first result again."
+    )

@@ -36,6 +36,7 @@ _PARAMETERS: Final = {
     "receipt": f"The receipt of the erasure. {_TOKEN}",
     "agent_id": f"The registered agent. {_TOKEN}",
     "number": f"The number of the cycle. {_TOKEN}",
+    "workspace_id": f"The workspace. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}

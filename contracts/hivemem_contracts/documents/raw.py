@@ -13,6 +13,7 @@ from hivemem_contracts.documents.portable import Schema
 ADDRESSES: Final = {
     "artifacts.chunk": "hive.req.{tenant}.{agent}.artifacts.chunk.{member}.{upload_id}",
     "artifacts.read": "hive.req.{tenant}.{agent}.artifacts.read.{session_id}.{name}.{version}",
+    "artifacts.workspace": "hive.req.{tenant}.{agent}.artifacts.workspace.{workspace_id}",
 }
 PARAMETERS: Final = {
     "member": "The worker that owns the upload, as `begin` and `resume` return it.",
@@ -22,11 +23,13 @@ PARAMETERS: Final = {
 SUMMARIES: Final = {
     "artifacts.chunk": "Send one chunk of an upload; answered once it is accepted.",
     "artifacts.read": "Read one chunk of a file.",
+    "artifacts.workspace": "Read bytes of files of a workspace.",
 }
 _NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
 _CRC32: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}$", "description": "CRC-32 of the chunk."}
 _CHUNK: Final[Schema] = {**_NUMBER, "description": "The number of the chunk, counted from 0."}
 _BYTES: Final[Schema] = {"description": "The raw bytes of the chunk."}
+_RANGES: Final[Schema] = {"description": "A JSON array of ranges, each `[sha256, offset, length]`."}
 _NOTHING: Final[Schema] = {"description": "Nothing."}
 
 
@@ -43,6 +46,8 @@ def raw_messages() -> Schema:
         "artifacts.chunk.reply": _message(taken, list(taken), _NOTHING),
         "artifacts.read.request": _message(asked, [CHUNK_HEADER], _NOTHING),
         "artifacts.read.reply": _message(sent, list(sent), _BYTES),
+        "artifacts.workspace.request": _message({}, [], _RANGES),
+        "artifacts.workspace.reply": _message({CRC32_HEADER: _CRC32}, [CRC32_HEADER], _BYTES),
     }
 
 

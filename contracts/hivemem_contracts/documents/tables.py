@@ -38,6 +38,8 @@ _LIMITS: Final = (
     ("one chunk of a file", limits.ARTIFACT_CHUNK_BYTES, "bytes, or less if the server's payload limit is lower"),
     ("the name of a file", limits.ARTIFACT_NAME_BYTES, f"bytes, {limits.ARTIFACT_SEGMENT_BYTES} a segment"),
     ("the metadata of a file, as JSON", limits.ARTIFACT_METADATA_BYTES, "bytes"),
+    ("the files of one version of a workspace", limits.WORKSPACE_FILES, "files"),
+    ("the list of these files, as an uploaded blob", limits.WORKSPACE_LIST_BYTES, "bytes"),
     ("a vector", limits.EMBEDDING_DIMENSIONS, "numbers"),
     ("the metadata of a vector, as JSON", limits.VECTOR_METADATA_BYTES, "bytes"),
     ("the question of a recall", limits.QUERY_CHARACTERS, "characters"),

@@ -5,7 +5,7 @@ from typing import Final, Literal
 from pydantic import Field, SecretStr
 
 from hivemem_artifacts.adapters.filesystem import FilesystemBlobs
-from hivemem_artifacts.endpoints import bind
+from hivemem_artifacts.endpoints import bind, bind_workspaces
 from hivemem_artifacts.endpoints.blob_references import BlobReferences
 from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
 from hivemem_artifacts.endpoints.garbage_collection import GarbageCollector
@@ -14,6 +14,10 @@ from hivemem_artifacts.endpoints.raw_subjects import RawSubjects
 from hivemem_artifacts.endpoints.reads import ArtifactReads
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits
 from hivemem_artifacts.endpoints.uploads import Uploads
+from hivemem_artifacts.endpoints.workspace_commits import WorkspaceCommits
+from hivemem_artifacts.endpoints.workspace_deletions import WorkspaceDeleter
+from hivemem_artifacts.endpoints.workspace_listings import Listings
+from hivemem_artifacts.endpoints.workspace_reads import WorkspaceReads
 from hivemem_artifacts.entities import ENTITIES
 from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.reactions import reactions
@@ -79,11 +83,23 @@ def build(settings: ArtifactsSettings) -> Worker:
     service = Service(ARTIFACTS, ledger, settings.policy())
     references = BlobReferences(ledger, store)
     deleter = ArtifactDeleter(ledger, announcer)
-    collector = GarbageCollector(ledger, store, settings.gc_seconds)
+    listings = Listings(ledger, references)
+    workspace_reads = WorkspaceReads(ledger, store, listings)
+    workspace_deleter = WorkspaceDeleter(ledger, announcer, listings)
+    collector = GarbageCollector(ledger, store, listings, settings.gc_seconds)
     commits = UploadCommits(ledger, references, open_uploads)
     uploads = Uploads(ledger, store, open_uploads, commits, largest=largest, upload_seconds=upload_seconds)
-    raw = RawSubjects(store, open_uploads, uploads, commits, ArtifactReads(ledger, store), service.policy)
+    reads = ArtifactReads(ledger, store)
+    raw = RawSubjects(store, open_uploads, uploads, commits, reads, workspace_reads, service.policy)
     bind(service, raw, references=references, deleter=deleter, collector=collector, largest=largest)
+    bind_workspaces(
+        service,
+        references=references,
+        commits=WorkspaceCommits(ledger, store, listings),
+        reads=workspace_reads,
+        deleter=workspace_deleter,
+        largest=largest,
+    )
     views = SessionViews(ledger, store)
     asking = Asking()
     forked_values = ForkedValues(ledger, deleter, asking)
@@ -93,6 +109,7 @@ def build(settings: ArtifactsSettings) -> Worker:
         announcer,
         open_uploads,
         deleter,
+        workspace_deleter,
         collector,
         views,
         forked_values,

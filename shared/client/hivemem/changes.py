@@ -202,6 +202,22 @@ class ArtifactDeleted(Received, frozen=True):
     value: NoValue = None
 
 
+class WorkspaceCommitted(Received, frozen=True):
+    """A version of a workspace was committed."""
+
+    entity: Literal["workspace"]
+    operation: Literal["committed"]
+    value: artifacts_models.WorkspaceVersion | None = None
+
+
+class WorkspaceDeleted(Received, frozen=True):
+    """A workspace was removed with all its versions."""
+
+    entity: Literal["workspace"]
+    operation: Literal["deleted"]
+    value: NoValue = None
+
+
 class IndexSynced(Received, frozen=True):
     """The newest version of a memory is indexed, or a deleted memory left the index."""
 
@@ -310,6 +326,9 @@ LeaseChange = Annotated[
 ArtifactChange = Annotated[ArtifactSaved | ArtifactDeleted, Field(discriminator="operation")]
 """Every change of the entity `artifact`."""
 
+WorkspaceChange = Annotated[WorkspaceCommitted | WorkspaceDeleted, Field(discriminator="operation")]
+"""Every change of the entity `workspace`."""
+
 IndexChange = Annotated[IndexSynced | IndexFailed, Field(discriminator="operation")]
 """Every change of the entity `index`."""
 
@@ -331,6 +350,7 @@ KnownChange = Annotated[
     | ErasureChange
     | LeaseChange
     | ArtifactChange
+    | WorkspaceChange
     | IndexChange
     | AgentChange
     | CycleChange,

@@ -28,7 +28,8 @@ CHUNKS_AHEAD: Final = 8
 _HASHED_AT_ONCE: Final = 1024 * 1024
 
 
-def _judge(message: Msg) -> HiveError | None:
+def judge_bytes(message: Msg) -> HiveError | None:
+    """Return the error of an answer with bytes, corrupted bytes included."""
     error = error_in(message)
     if error is not None:
         return error
@@ -58,7 +59,7 @@ async def chunks_of(hive: "Hive", content: ArtifactContent, first: int = 0) -> A
 async def _chunk(hive: "Hive", content: ArtifactContent, index: int) -> Msg:
     headers = {CHUNK_HEADER: str(index)}
     return await ask(
-        hive.connection, content.chunk_subject, b"", headers, hive.options, "artifacts: a chunk", judge=_judge
+        hive.connection, content.chunk_subject, b"", headers, hive.options, "artifacts: a chunk", judge=judge_bytes
     )
 
 

@@ -35,6 +35,7 @@ from hivemem.publishing import (
 from hivemem.retries import ask
 from hivemem.transfer import Exported, Progress, export_lines, export_to
 from hivemem.wait_options import patient_options
+from hivemem.workspaces import Workspaces
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
 from hivemem_contracts.memory.models import MemoryType
@@ -316,6 +317,11 @@ class Hive(Services):
         """Look up the file of a `hive://` URL, such as the `url` of an artifact; its bytes are read on demand. Raises
         `NotFound`, `InvalidRequest` and, for a URL of another tenant, `Forbidden`."""
         return await self.artifacts.open(url)
+
+    @property
+    def workspaces(self) -> Workspaces:
+        """Folders as a whole: snapshots, restores and differences."""
+        return Workspaces(self)
 
     @property
     def dead(self) -> DeadLetters:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from hivemem.retries import error_in
 from hivemem.upload_sources import Source
 from hivemem_contracts.artifacts.chunks import CHUNK_HEADER, CRC32_HEADER, DURABLE_CHUNKS_HEADER
 from hivemem_contracts.artifacts.models import Artifact, Upload
-from hivemem_contracts.artifacts.operations import BEGIN, COMMIT, RESUME
+from hivemem_contracts.artifacts.operations import ABORT, BEGIN, COMMIT, RESUME
 from hivemem_contracts.errors import HiveError, InvalidRequest, Unavailable
 from hivemem_contracts.limits import ARTIFACT_CHUNK_WINDOW
 
@@ -27,6 +28,7 @@ CORRUPTED_TRIES: Final = 5
 COMMIT_SECONDS: Final = 600.0
 """A store may take long to assemble a large file; a worker that is asked twice does it once."""
 
+ABANDON_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = 0.2
 
 
@@ -40,18 +42,17 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The metadata of a file to upload."""
+    """The metadata of a file to upload: a file of a session, or bytes of a workspace."""
 
-    session_id: str
-    name: str
+    session_id: str | None = None
+    name: str | None = None
     content_type: str | None = None
     metadata: dict[str, Any] | None = None
     sha256: str | None = None
+    workspace_id: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        said = {"content_type": self.content_type, "metadata": self.metadata, "sha256": self.sha256}
-        given = {name: value for name, value in said.items() if value is not None}
-        return {"session_id": self.session_id, "name": self.name, **given}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Uploading:
@@ -62,6 +63,7 @@ class Uploading:
         self._file = file
         self._source = source
         self._progress = progress
+        self._upload_id = ""
         self._hash = sha256()
         self._hashed: int = 0
         """The number of chunks in the hash."""
@@ -72,6 +74,7 @@ class Uploading:
     async def run(self) -> Artifact:
         said = {} if self._source.size is None else {"size": self._source.size}
         upload = await self._hive.send(BEGIN, {**self._file.fields(), **said})
+        self._upload_id = upload.upload_id
         while upload.artifact is None:
             try:
                 if not upload.stored:
@@ -80,6 +83,13 @@ class Uploading:
             except Stuck as stuck:
                 upload = await self._resume(upload, stuck)
         return upload.artifact
+
+    async def abandon(self) -> None:
+        """Delete the chunks of an upload that was cancelled. If that fails, the worker deletes them after a day."""
+        if self._upload_id:
+            brief = self._hive.with_options(timeout_seconds=ABANDON_SECONDS, message_id=None)
+            with suppress(HiveError):
+                await brief.send(ABORT, {"upload_id": self._upload_id})
 
     async def _resume(self, upload: Upload, stuck: Stuck) -> Upload:
         if asyncio.get_running_loop().time() - self._advanced > self._hive.options.timeout_seconds:

@@ -1,7 +1,7 @@
 """The rules for deleting an artifact: its versions release their bytes in steps, then the artifact is erased."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,12 +46,17 @@ def release_versions(
     deletion = running_deletion(heads(DELETION, place), through)
     if deletion is None or not records or records[0].stamp.version != deletion.released + 1:
         return []  # another worker has released these versions
-    appends: list[Append[Any, Any]] = [Append(DELETION, place, replace(deletion, released=records[-1].stamp.version))]
-    for sha256, uses in Counter(record.value.sha256 for record in records).items():
-        head = heads(BLOB, sha256)
-        blob = value_of(head)
-        assert blob is not None, "every version has a blob"
-        left = blob.refs - uses
+    released = Append(DELETION, place, replace(deletion, released=records[-1].stamp.version))
+    return [released, *release_blobs(heads, Counter(record.value.sha256 for record in records), now)]
+
+
+def release_blobs(heads: Heads, uses: Mapping[str, int], now: int) -> Decision:
+    """Release references to blobs, given the number of them by hash."""
+    appends: list[Append[Any, Any]] = []
+    for sha256, count in uses.items():
+        blob = value_of(heads(BLOB, sha256))
+        assert blob is not None, "every reference has a blob"
+        left = blob.refs - count
         assert left >= 0, "each use was counted"
         appends.append(Append(BLOB, sha256, Blob("present", blob.size, blob.life, left, None if left else now)))
     return appends

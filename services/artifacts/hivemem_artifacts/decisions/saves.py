@@ -1,6 +1,7 @@
 """The rules for saving a version. Its bytes must be in the store before the commit, and its reference keeps them
 there."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hivemem_artifacts.entities.artifacts import ARTIFACT, ArtifactRecord
@@ -54,12 +55,23 @@ def save_version(
     """Append the next version, and one more reference to its bytes."""
     del now
     require_not_deleting(heads, place)
-    blob = _used(heads(BLOB, found.sha256), found)
+    blob = used_blob(heads(BLOB, found.sha256), found)
     record = ArtifactRecord(blob_name(found.sha256, blob.life), found.size, found.sha256, content_type, dict(metadata))
     return [Append(ARTIFACT, place, record), Append(BLOB, found.sha256, blob)]
 
 
-def _used(head: Head[Blob] | None, found: BlobLookup) -> Blob:
+def store_unreferenced(found: Sequence[BlobLookup], heads: Heads, now: int) -> Decision:
+    """Record stored bytes before anything refers to them. The grace period begins now, also of bytes that were stored
+    before."""
+    appends: list[Append[Any, Any]] = []
+    for lookup in found:
+        blob = used_blob(heads(BLOB, lookup.sha256), lookup)
+        if blob.refs == 1:
+            appends.append(Append(BLOB, lookup.sha256, Blob("present", blob.size, blob.life, 0, now)))
+    return appends
+
+
+def used_blob(head: Head[Blob] | None, found: BlobLookup) -> Blob:
     """Return the blob with one more reference. Raises `BytesGone` unless its bytes are certainly in the store."""
     blob = value_of(head)
     if blob is not None and blob.usable:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hivemem_artifacts.decisions.saves import BlobLookup, save_version
+from hivemem_artifacts.decisions.saves import BlobLookup, save_version, store_unreferenced
 from hivemem_artifacts.entities.artifacts import ARTIFACT
 from hivemem_artifacts.entities.places import place_of
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
@@ -52,6 +52,13 @@ def commit_upload(
     version = 1 if before is None else before.version + 1
     ended = replace(upload, state="committed", version=version, expires_at=kept_until)
     return [*saved, Append(UPLOAD, upload_id, ended)]
+
+
+def commit_workspace_upload(heads: Heads, upload_id: str, found: BlobLookup, now: int, *, kept_until: int) -> Decision:
+    """End an upload of a workspace. Its bytes are unreferenced until a version lists them."""
+    upload = open_upload(heads, upload_id, now)
+    ended = replace(upload, state="committed", sha256=found.sha256, size=found.size, expires_at=kept_until)
+    return [Append(UPLOAD, upload_id, ended), *store_unreferenced([found], heads, now)]
 
 
 def abort_upload(heads: Heads, upload_id: str, now: int, *, kept_until: int) -> Decision:

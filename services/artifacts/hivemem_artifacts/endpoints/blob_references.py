@@ -1,13 +1,17 @@
 """References to blobs, written in an order in which neither a crash nor garbage collection loses bytes."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from hivemem_artifacts.decisions.saves import BlobLookup, BytesGone, look_up
+from hivemem_artifacts.decisions.saves import BlobLookup, BytesGone, look_up, store_unreferenced
 from hivemem_artifacts.entities.blobs import BLOB
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.errors import NotFound, Unavailable
 from hivemem_runtime.ledger.port import Ledger, Outcome, value_of
+from hivemem_runtime.service import Call
 
 _TRIES: Final = 20
 
@@ -44,4 +48,23 @@ class BlobReferences:
             except (BytesGone, NotFound) as error:
                 if isinstance(error, NotFound) and await self.store.stat(tenant, found.blob) is not None:
                     raise  # another entity is missing, not the bytes
-        raise Unavailable("the bytes were collected again and again", retry_after_ms=200)
+        raise _collected_again()
+
+    async def keep_unreferenced(self, call: Call, blobs: Mapping[str, bytes]) -> None:
+        """Store the bytes of blobs by their hash, and record them together. They stay for the grace period."""
+        tenant = call.sender.tenant
+        for _ in range(_TRIES):
+            heads = await self._ledger.heads(BLOB, tenant, list(blobs))
+            found = [look_up(heads.get(sha256), sha256, len(data)) for sha256, data in blobs.items()]
+            puts = [self.store.put(tenant, lookup.blob, blobs[lookup.sha256]) for lookup in found if not lookup.there]
+            await asyncio.gather(*puts)
+            reads = [(BLOB, sha256) for sha256 in blobs]
+            write = call.write(BLOB, found[0].sha256, partial(store_unreferenced, found), reads)
+            with suppress(BytesGone):
+                await self._ledger.commit(write)
+                return
+        raise _collected_again()
+
+
+def _collected_again() -> Unavailable:
+    return Unavailable("the bytes were collected again and again", retry_after_ms=200)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hivemem_artifacts.decisions.garbage_collection import begin_collection, collectable, end_collection, fence_off
+from hivemem_artifacts.endpoints.workspace_listings import Listings
 from hivemem_artifacts.entities.blobs import BLOB, Blob, blob_name, sha256_and_life
+from hivemem_artifacts.entities.listings import LISTING
 from hivemem_artifacts.ports import BlobStore, StoredBlob
 from hivemem_contracts.artifacts import operations, requests
 from hivemem_contracts.artifacts.replies import GarbageCollected
@@ -52,9 +54,10 @@ class GarbageCollector:
     """Collects garbage in three steps: make the blob unusable, remove its bytes, record the removal. The next
     collection resumes after a crash."""
 
-    def __init__(self, ledger: Ledger, store: BlobStore, grace_seconds: int) -> None:
+    def __init__(self, ledger: Ledger, store: BlobStore, listings: Listings, grace_seconds: int) -> None:
         self._ledger = ledger
         self._store = store
+        self._listings = listings
         self._grace_seconds = grace_seconds
 
     async def gc(self, call: Call, body: requests.CollectGarbage) -> GarbageCollected:
@@ -79,7 +82,8 @@ class GarbageCollector:
         return run
 
     async def _collect(self, tenant: str, run: GarbageRun) -> None:
-        """Collect blobs that have been unreferenced since before a moment."""
+        """Collect blobs that have been unreferenced since before a moment. Listings release theirs first."""
+        await self._release_listings(tenant, run)
         async for heads in pages(
             lambda cursor: self._ledger.find(
                 BLOB, tenant, "unreferenced", equals={}, high=run.before, cursor=cursor, limit=PAGE
@@ -90,6 +94,17 @@ class GarbageCollector:
                     return
                 await self._collect_one(tenant, head, run)
         run.kept += await self._ledger.count(BLOB, tenant, "unreferenced", equals={}, low=run.before)
+
+    async def _release_listings(self, tenant: str, run: GarbageRun) -> None:
+        async for heads in pages(
+            lambda cursor: self._ledger.find(
+                LISTING, tenant, "unreferenced", equals={}, high=run.before, cursor=cursor, limit=PAGE
+            )
+        ):
+            for head in heads:
+                if run.dry_run or run.is_over():
+                    return
+                await self._listings.release(tenant, head.id, actor=run.actor, before=run.before)
 
     async def _collect_one(self, tenant: str, head: Head[Blob], run: GarbageRun) -> None:
         sha256, blob = head.id, head.value

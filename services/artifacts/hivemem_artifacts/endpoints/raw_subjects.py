@@ -1,4 +1,4 @@
-"""The raw subjects of the service: chunks of uploads, chunks of downloads, and commits forwarded between workers."""
+"""The raw subjects of the service: chunks of files, bytes of workspaces, and commits between workers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,9 +7,16 @@ from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_artifacts.endpoints.reads import ArtifactReads
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits
 from hivemem_artifacts.endpoints.uploads import Uploads
+from hivemem_artifacts.endpoints.workspace_reads import WorkspaceReads
 from hivemem_artifacts.ports import BlobStore
-from hivemem_contracts.artifacts.chunks import CONTENTS_PATTERN, HEADER_BYTES, commits_pattern, uploads_pattern
-from hivemem_contracts.artifacts.operations import COMMIT, GET, NAME
+from hivemem_contracts.artifacts.chunks import (
+    CONTENTS_PATTERN,
+    HEADER_BYTES,
+    WORKSPACES_PATTERN,
+    commits_pattern,
+    uploads_pattern,
+)
+from hivemem_contracts.artifacts.operations import COMMIT, GET, NAME, WORKSPACE_GET
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.connection import Client
@@ -39,6 +46,7 @@ class RawSubjects(Background):
         uploads: Uploads,
         commits: UploadCommits,
         reads: ArtifactReads,
+        workspace_reads: WorkspaceReads,
         policy: Policy,
     ) -> None:
         self._store = store
@@ -46,12 +54,22 @@ class RawSubjects(Background):
         self.uploads = uploads
         self.commits = commits
         self.reads = reads
+        self._workspace_reads = workspace_reads
         chunks, forwarded = uploads_pattern(open_uploads.member), commits_pattern(open_uploads.member)
         limit = CHUNKS_UNDER_WAY
         self._subjects = (
             RawSubject(chunks, uploads.chunk, COMMIT, policy, name="chunk", under_way=limit),
             RawSubject(forwarded, commits.answer_forwarded, COMMIT, policy, name="forwarded_commit", under_way=limit),
             RawSubject(CONTENTS_PATTERN, reads.chunk, GET, policy, name="read", queue=NAME, under_way=limit),
+            RawSubject(
+                WORKSPACES_PATTERN,
+                workspace_reads.bytes,
+                WORKSPACE_GET,
+                policy,
+                name="read_workspace",
+                queue=NAME,
+                under_way=limit,
+            ),
         )
 
     @property
@@ -60,7 +78,8 @@ class RawSubjects(Background):
 
     async def start(self, client: Client) -> None:
         await self._store.check()
-        self.reads.chunk_bytes = self.uploads.chunk_bytes = chunk_bytes_for(client.max_payload)
+        chunk_bytes = chunk_bytes_for(client.max_payload)
+        self.reads.chunk_bytes = self.uploads.chunk_bytes = self._workspace_reads.read_bytes = chunk_bytes
         self.commits.client = client
         for subject in self._subjects:
             await subject.start(client)

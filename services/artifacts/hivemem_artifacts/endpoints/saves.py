@@ -28,7 +28,7 @@ def bind(service: Service, references: BlobReferences, largest: int) -> None:
 async def save(
     ledger: Ledger, references: BlobReferences, largest: int, call: Call, body: requests.SaveArtifact
 ) -> Artifact:
-    data = _data(body.data_base64)
+    data = decoded(body.data_base64, "data_base64")
     check_size("data_base64", len(data), min(ARTIFACT_INLINE_BYTES, largest))
     digest = sha256(data).hexdigest()
     require_hash(body.sha256, digest)
@@ -54,16 +54,17 @@ async def save(
     return artifact_model(tenant, place, version_of(outcome.record, outcome.stamp))
 
 
-def _data(text: str) -> bytes:
+def decoded(text: str, field: str) -> bytes:
+    """Return the bytes of a base64 text. Raises `InvalidRequest`."""
     try:
         return b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidRequest(f"data_base64: {error}", field="data_base64") from error
+        raise InvalidRequest(f"{field}: {error}", field=field) from error
 
 
-def require_hash(said: str | None, actual: str) -> None:
+def require_hash(said: str | None, actual: str, field: str = "sha256") -> None:
     if said is not None and said != actual:
-        raise InvalidRequest(f"sha256: the bytes have {actual}, not {said}", field="sha256", actual=actual)
+        raise InvalidRequest(f"{field}: the bytes have {actual}, not {said}", field=field, actual=actual)
 
 
 def require_value_name(name: str, sha256: str | None) -> None:

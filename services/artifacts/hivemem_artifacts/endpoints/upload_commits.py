@@ -6,10 +6,10 @@ from functools import partial
 from typing import Final
 
 from hivemem_artifacts.decisions.saves import BlobLookup, BytesGone
-from hivemem_artifacts.decisions.uploads import Committed, commit_upload, upload_not_found
+from hivemem_artifacts.decisions.uploads import Committed, commit_upload, commit_workspace_upload, upload_not_found
 from hivemem_artifacts.endpoints.blob_references import BlobReferences, Put
 from hivemem_artifacts.endpoints.chunk_window import OpenUpload
-from hivemem_artifacts.endpoints.content_types import SNIFFED_BYTES, content_type_of
+from hivemem_artifacts.endpoints.content_types import SNIFFED_BYTES, UNKNOWN, content_type_of
 from hivemem_artifacts.endpoints.open_uploads import OpenUploads
 from hivemem_artifacts.endpoints.reads import artifact_model, find_version, version_of
 from hivemem_artifacts.endpoints.saves import require_hash
@@ -20,9 +20,10 @@ from hivemem_contracts.artifacts import operations, requests
 from hivemem_contracts.artifacts.chunks import commit_subject, parse_upload_subject
 from hivemem_contracts.artifacts.models import Artifact
 from hivemem_contracts.errors import HiveError, InvalidRequest, NotFound, Unavailable
-from hivemem_contracts.identifiers import new_id
+from hivemem_contracts.identifiers import new_id, time_from_microseconds
 from hivemem_contracts.model import decode_body
 from hivemem_contracts.streams import MESSAGE_ID
+from hivemem_contracts.subjects import Sender
 from hivemem_runtime.bus.connection import Client
 from hivemem_runtime.bus.requests.raw_subjects import NobodyListens, RawAnswer, RawRequest, ask
 from hivemem_runtime.ledger.port import Ledger, Outcome, value_of
@@ -45,9 +46,11 @@ async def find_upload(ledger: Ledger, tenant: str, upload_id: str) -> Upload:
     return upload
 
 
-async def committed_artifact(ledger: Ledger, tenant: str, upload: Upload) -> Artifact:
+async def committed_artifact(ledger: Ledger, sender: Sender, upload_id: str, upload: Upload) -> Artifact:
     """Return the artifact of a committed upload."""
-    place = place_of(upload.session_id, upload.name)
+    if upload.workspace_id is not None:
+        return _workspace_artifact(sender, upload_id, upload)
+    tenant, place = sender.tenant, place_of(upload.session_id, upload.name)
     return artifact_model(tenant, place, await find_version(ledger, tenant, place, upload.version))
 
 
@@ -67,7 +70,7 @@ class UploadCommits:
         upload = await find_upload(self._ledger, call.sender.tenant, body.upload_id)
         if not upload.open:
             await self._ledger.commit(call.note(UPLOAD, body.upload_id))
-            return await committed_artifact(self._ledger, call.sender.tenant, upload)
+            return await committed_artifact(self._ledger, call.sender, body.upload_id, upload)
         if upload.presigned or upload.member == self._open_uploads.member:
             return await self._commit_here(call, body, take_over=False)
         try:
@@ -106,7 +109,7 @@ class UploadCommits:
             elif upload.open:
                 opened = await self._open_uploads.open_here(tenant, body.upload_id)
             else:
-                return await committed_artifact(self._ledger, tenant, upload)
+                return await committed_artifact(self._ledger, call.sender, body.upload_id, upload)
             try:
                 async with opened.lock:
                     artifact = await self._commit_open(call, body, opened)
@@ -117,7 +120,7 @@ class UploadCommits:
                 raise
         except Committed:
             upload = await find_upload(self._ledger, tenant, body.upload_id)
-            return await committed_artifact(self._ledger, tenant, upload)
+            return await committed_artifact(self._ledger, call.sender, body.upload_id, upload)
 
     async def _commit_open(self, call: Call, body: requests.CommitUpload, opened: OpenUpload) -> Artifact:
         tenant, upload, staging = call.sender.tenant, opened.upload, opened.staging
@@ -178,6 +181,14 @@ class UploadCommits:
             start = await self._store.read(tenant, found.blob, 0, min(SNIFFED_BYTES, size)) if size else b""
             content_type = content_type_of(start, upload.name, upload.content_type)
             until = self._open_uploads.deadline()
+            if upload.workspace_id is not None:
+                return await self._ledger.commit(
+                    call.write(
+                        UPLOAD,
+                        upload_id,
+                        lambda heads, now: commit_workspace_upload(heads, upload_id, found, now, kept_until=until),
+                    )
+                )
             return await self._ledger.commit(
                 call.write(
                     ARTIFACT,
@@ -193,7 +204,27 @@ class UploadCommits:
                 "size: these bytes are no longer stored, send them", field="size", expected=0
             ) from error
         assert outcome.stamp is not None, "a commit appends"
+        if upload.workspace_id is not None:
+            return _workspace_artifact(call.sender, upload_id, outcome.record)
         return artifact_model(tenant, place, version_of(outcome.record, outcome.stamp))
+
+
+def _workspace_artifact(sender: Sender, upload_id: str, upload: Upload) -> Artifact:
+    """Return the bytes of a workspace in the shape of an artifact, which has no session and no name."""
+    return Artifact.model_construct(
+        artifact_id=upload_id,
+        session_id="",
+        name="",
+        version=0,
+        size=upload.size or 0,
+        sha256=upload.sha256 or "",
+        content_type=upload.content_type or UNKNOWN,
+        metadata=upload.metadata,
+        url="",
+        created_by=sender.agent,
+        created_at=time_from_microseconds(upload.begun_at),
+        workspace_id=upload.workspace_id,
+    )
 
 
 def _said(body: requests.CommitUpload, upload: Upload) -> tuple[str | None, int | None]:

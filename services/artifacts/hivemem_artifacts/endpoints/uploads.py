@@ -9,6 +9,7 @@ from hivemem_artifacts.endpoints.saves import require_value_name
 from hivemem_artifacts.endpoints.upload_commits import UploadCommits, committed_artifact, find_upload
 from hivemem_artifacts.entities.artifacts import require_announceable
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
+from hivemem_artifacts.entities.workspaces import require_announceable_workspace
 from hivemem_artifacts.ports import BlobStore
 from hivemem_contracts.artifacts import models, operations, requests
 from hivemem_contracts.artifacts.chunks import parse_upload_subject, upload_subject
@@ -60,13 +61,17 @@ class Uploads:
             check_size("size", body.size, self._largest)
         if body.presigned:
             self._check_presigned(body)
-        require_announceable(sender.tenant, body.session_id, body.name)
-        require_value_name(body.name, body.sha256)
+        session_id, name = body.session_id or "", body.name or ""
+        if body.workspace_id is None:
+            require_announceable(sender.tenant, session_id, name)
+            require_value_name(name, body.sha256)
+        else:
+            require_announceable_workspace(sender.tenant, body.workspace_id)
         upload_id = derived_id("upload", sender.tenant, call.request_name)
         until = self._open_uploads.deadline()
         upload = Upload(
-            body.session_id,
-            body.name,
+            session_id,
+            name,
             until - self._upload_seconds * 1_000_000,
             until,
             self.chunk_bytes,
@@ -76,6 +81,7 @@ class Uploads:
             body.content_type,
             body.metadata,
             body.presigned,
+            workspace_id=body.workspace_id,
         )
         outcome = await self._ledger.commit(
             call.write(UPLOAD, upload_id, lambda heads, now: begin_upload(heads, upload_id, upload))
@@ -107,7 +113,7 @@ class Uploads:
             return await self._view(sender, upload_id, opened.upload, next_chunk=opened.next_chunk)
         except Committed:
             upload = await find_upload(self._ledger, sender.tenant, upload_id)
-            artifact = await committed_artifact(self._ledger, sender.tenant, upload)
+            artifact = await committed_artifact(self._ledger, sender, upload_id, upload)
             view = await self._view(sender, upload_id, upload, next_chunk=0)
             return view.model_copy(update={"artifact": artifact})
 
@@ -121,6 +127,7 @@ class Uploads:
             upload_id=upload_id,
             session_id=upload.session_id,
             name=upload.name,
+            workspace_id=upload.workspace_id,
             status=upload.state,
             chunk_subject=upload_subject(sender.tenant, sender.agent, upload.member, upload_id),
             chunk_bytes=upload.chunk_bytes,

@@ -60,6 +60,7 @@ def version_fields(tenant: str, place: str, version: ArtifactHead) -> dict[str, 
         "url": str(ArtifactUrl(tenant, session_id, name, version.version)),
         "created_by": version.created_by,
         "created_at": format_microseconds(version.created_at),
+        "workspace_id": None,
     }
 
 

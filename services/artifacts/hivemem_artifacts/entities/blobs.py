@@ -46,4 +46,5 @@ BLOB: Final = record_entity(
     Blob,
     indexed=lambda blob: {"unreferenced_since": blob.unreferenced_since},
     indexes=(Index("unreferenced", (), "unreferenced_since"),),
+    history=False,
 )

@@ -26,6 +26,8 @@ class Upload:
     presigned: bool = False
     state: UploadState = "open"
     version: int | None = None
+    workspace_id: str | None = None
+    """The workspace of the bytes; session and name are then empty."""
 
     @property
     def open(self) -> bool:

@@ -10,7 +10,8 @@ from hivemem_artifacts.decisions.uploads import expire_upload
 from hivemem_artifacts.endpoints.deletions import ArtifactDeleter
 from hivemem_artifacts.endpoints.garbage_collection import GarbageCollector
 from hivemem_artifacts.endpoints.open_uploads import OpenUploads
-from hivemem_artifacts.entities.deletions import DELETION
+from hivemem_artifacts.endpoints.workspace_deletions import WorkspaceDeleter
+from hivemem_artifacts.entities.deletions import DELETION, WORKSPACE_DELETION
 from hivemem_artifacts.entities.uploads import UPLOAD, Upload
 from hivemem_artifacts.ports import BlobStore
 from hivemem_artifacts.reactions.kept_values import ForkedValues
@@ -46,6 +47,7 @@ class Upkeep(Timer):
         announcements: Announcements,
         open_uploads: OpenUploads,
         deleter: ArtifactDeleter,
+        workspace_deleter: WorkspaceDeleter,
         collector: GarbageCollector,
         views: SessionViews,
         forked_values: ForkedValues,
@@ -58,6 +60,7 @@ class Upkeep(Timer):
         self._announcements = announcements
         self._open_uploads = open_uploads
         self._deleter = deleter
+        self._workspace_deleter = workspace_deleter
         self._collector = collector
         self._views = views
         self._forked_values = forked_values
@@ -127,11 +130,12 @@ class Upkeep(Timer):
     async def resume_deletions(self) -> None:
         """Resume deletions whose worker ended before they were done."""
         before = now_microseconds() - DELETION_LEFT_SECONDS * 1_000_000
-        for tenant in await self._ledger.tenants(DELETION):
-            page = await self._ledger.find(DELETION, tenant, "running", equals={}, high=before, limit=AT_ONCE)
-            for head in page.items:
-                if head.value is not None:
-                    await self._deleter.finish(tenant, head.id, head.value)
+        for entity, deleter in ((DELETION, self._deleter), (WORKSPACE_DELETION, self._workspace_deleter)):
+            for tenant in await self._ledger.tenants(entity):
+                page = await self._ledger.find(entity, tenant, "running", equals={}, high=before, limit=AT_ONCE)
+                for head in page.items:
+                    if head.value is not None:
+                        await deleter.finish(tenant, head.id, head.value)
 
     async def sweep(self) -> None:
         """Discard staged data so old that its upload has ended. Chunks extend an open upload after half of its

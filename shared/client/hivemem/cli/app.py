@@ -18,6 +18,7 @@ from hivemem.options import DEFAULT_TENANT, DEFAULT_URL, URL_VARIABLE
 
 TOPICS = {
     "recall": ("hivemem.cli.recall", "Find memories by meaning and by words."),
+    "workspaces": ("hivemem.cli.workspaces", "Workspaces, folders as a whole: snapshot, restore, diff."),
     "tail": ("hivemem.cli.tail", "Follow the feed of changes, one line each."),
     "dead": ("hivemem.cli.dead", "Dead letters, commands that can never succeed: list, show, replay, discard."),
     "bench": ("hivemem.cli.bench", "Measure appends: rates and percentiles."),
@@ -29,6 +30,7 @@ PLUGINS = "hivemem.commands"
 PLUGIN_GROUP = "From other packages"
 GROUPS = {
     "Services, one operation each": tuple(SERVICES),
+    "Whole folders": ("workspaces",),
     "Find and follow": ("recall", "tail"),
     "Run the fleet": ("up", "doctor", "dead", "bench", "version"),
 }

@@ -18,6 +18,8 @@ IMPORTANT: Final[dict[str, tuple[str, ...]]] = {
     "AuditEntry": ("position", "at", "actor", "operation", "namespace", "key", "to_version", "outcome", "error"),
     "Artifact": _FILE,
     "ManifestEntry": _FILE,
+    "WorkspaceVersion": ("workspace_id", "version", "files", "bytes", "message", "created_at", "agent_id", "cycle"),
+    "WorkspaceEntry": ("path", "size", "mode", "target"),
     "IndexStatus": ("namespace", "key", "state", "version", "indexed_version", "error", "attempts"),
     "Recalled": ("score", "namespace", "key", "text", "value", "kind", "version", "updated_at"),
 }

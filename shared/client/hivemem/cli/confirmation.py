@@ -56,6 +56,13 @@ async def _file(hive: "Hive", body: Mapping[str, Any]) -> str:
     return f"File {body['name']!r} of session {body['session_id']!r} goes: {more}{versions}, {counted(size, 'byte')}."
 
 
+async def _workspace(hive: "Hive", body: Mapping[str, Any]) -> str:
+    page = await hive.artifacts.workspace_versions(workspace_id=body["workspace_id"], limit=1)
+    newest = page.items[0]
+    files = f"{counted(newest.files, 'file')} at the newest"
+    return f"Workspace {body['workspace_id']!r} goes, at version {newest.version}, with {files}."
+
+
 async def _vector(hive: "Hive", body: Mapping[str, Any]) -> str:
     del hive
     where = f" of collection {body['collection']!r}" if "collection" in body else ""
@@ -66,6 +73,7 @@ LOSSES: Final[dict[str, "Callable[[Hive, Mapping[str, Any]], Awaitable[str]]"]] 
     "sessions.delete": _session,
     "memory.erase": _memories,
     "artifacts.delete": _file,
+    "artifacts.workspace_delete": _workspace,
     "vectors.delete": _vector,
 }
 """What each operation deletes for good, in words; all others leave a history or can be repeated."""

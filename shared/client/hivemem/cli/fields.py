@@ -18,7 +18,9 @@ from rich.markup import escape
 from hivemem.cli.positional_fields import BY_POSITION
 
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
-ALSO_BY_POSITION: Final = frozenset({("GetState", "session_id")})
+ALSO_BY_POSITION: Final = frozenset(
+    {("GetState", "session_id"), ("BeginUpload", "session_id"), ("BeginUpload", "name")}
+)
 """Optional fields that most calls have, by request and name. Required fields always have a position."""
 SHOWN_CHARACTERS: Final = 40
 NULL: Final = object()

@@ -5,7 +5,7 @@ from typing import Final
 SERVICES: Final = {
     "sessions": "Sessions: events and state, statuses, state machines.",
     "memory": "Memories: versioned values in namespaces, with history, leases and an audit.",
-    "artifacts": "Artifacts: files of a session, versioned, of any size.",
+    "artifacts": "Artifacts: files of a session, versioned, of any size, and workspaces, folders as a whole.",
     "vectors": "Vectors: memories found by meaning, and an index of one's own.",
     "agents": "Agents: their cycles of proposal and result, and their records.",
 }

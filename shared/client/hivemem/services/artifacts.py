@@ -1,8 +1,10 @@
 """The operations of artifacts as methods, generated from the contracts by `make docs`."""
 
+from collections.abc import Sequence
+
 from hivemem.methods import ServiceMethods, reads, writes
 from hivemem_contracts.artifacts import operations
-from hivemem_contracts.artifacts.models import Artifact, Upload
+from hivemem_contracts.artifacts.models import Artifact, Upload, WorkspaceVersion
 from hivemem_contracts.artifacts.replies import (
     ArtifactContent,
     ArtifactDeleted,
@@ -10,12 +12,20 @@ from hivemem_contracts.artifacts.replies import (
     GarbageCollected,
     Manifest,
     UploadAborted,
+    WorkspaceBlobsSaved,
+    WorkspaceChecked,
+    WorkspaceDeleted,
+    WorkspaceDiff,
+    WorkspacePage,
+    WorkspaceVersionPage,
 )
+from hivemem_contracts.artifacts.requests import WorkspaceBlob
+from hivemem_contracts.artifacts.workspace_files import WorkspaceFile
 from hivemem_contracts.json_values import Json
 
 
 class ArtifactsOperations(ServiceMethods):
-    """Artifacts: files of a session, versioned, of any size."""
+    """Artifacts: files of a session, versioned, of any size, and workspaces, folders as a whole."""
 
     @writes(operations.SAVE)
     async def save(
@@ -46,8 +56,9 @@ class ArtifactsOperations(ServiceMethods):
     async def begin(
         self,
         *,
-        session_id: str,
-        name: str,
+        session_id: str | None = None,
+        name: str | None = None,
+        workspace_id: str | None = None,
         size: int | None = None,
         sha256: str | None = None,
         content_type: str | None = None,
@@ -57,6 +68,9 @@ class ArtifactsOperations(ServiceMethods):
         """Begin to upload a file of any size.
 
         Args:
+            session_id: The session of the file.
+            name: The name of the file in its session.
+            workspace_id: In place of session and name: the bytes are for a version of this workspace.
             size: Refuse any other size; an excessive one is refused at once.
             sha256: Refuse bytes with another hash.
             content_type: The type, if the bytes do not reveal it.
@@ -262,3 +276,164 @@ class ArtifactsOperations(ServiceMethods):
                 IdempotencyConflict.
         """
         return await self._send(operations.GC, locals())
+
+    @reads(operations.WORKSPACE_CHECK)
+    async def workspace_check(
+        self,
+        *,
+        workspace_id: str,
+        files: Sequence[WorkspaceFile],
+    ) -> WorkspaceChecked:
+        """Return which files of a list are not stored yet.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKSPACE_CHECK, locals())
+
+    @writes(operations.WORKSPACE_SAVE)
+    async def workspace_save(
+        self,
+        *,
+        workspace_id: str,
+        blobs: Sequence[WorkspaceBlob],
+    ) -> WorkspaceBlobsSaved:
+        """Upload many small files for a version of a workspace.
+
+        Raises:
+            TooLarge: A value exceeds its limit; the context has `field`, `limit` and `actual`.
+            HiveError: As any operation: InvalidRequest, Forbidden, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.WORKSPACE_SAVE, locals())
+
+    @writes(operations.WORKSPACE_COMMIT)
+    async def workspace_commit(
+        self,
+        *,
+        workspace_id: str,
+        files: Sequence[WorkspaceFile] | None = None,
+        list_sha256: str | None = None,
+        agent_id: str | None = None,
+        cycle: int | None = None,
+        message: str | None = None,
+        expect_version: int | None = None,
+    ) -> WorkspaceVersion:
+        """Make a list of uploaded files the next version of a workspace.
+
+        Args:
+            files: All files of the version, in any order.
+            list_sha256: In place of `files`: the hash of an uploaded blob, which holds them as a JSON array.
+            agent_id: The agent whose cycle made this version.
+            cycle: The number of that cycle.
+            message: What this version is, for people.
+            expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            RevisionConflict: `expect_revision` or `expect_version` does not match; the context has `expected` and
+                `actual`.
+            TooLarge: A value exceeds its limit; the context has `field`, `limit` and `actual`.
+            HiveError: As any operation: InvalidRequest, Forbidden, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.WORKSPACE_COMMIT, locals())
+
+    @reads(operations.WORKSPACE_GET)
+    async def workspace_get(
+        self,
+        *,
+        workspace_id: str,
+        version: int | None = None,
+        prefix: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> WorkspacePage:
+        """List the files of a version of a workspace, and the subject to read their bytes from.
+
+        Args:
+            version: The newest if left out.
+            prefix: Only paths with this prefix.
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKSPACE_GET, locals())
+
+    @reads(operations.WORKSPACE_VERSIONS)
+    async def workspace_versions(
+        self,
+        *,
+        workspace_id: str,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> WorkspaceVersionPage:
+        """List the versions of a workspace, newest first.
+
+        Args:
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKSPACE_VERSIONS, locals())
+
+    @reads(operations.WORKSPACE_LIST)
+    async def workspace_list(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> WorkspaceVersionPage:
+        """List the workspaces by id, each at its newest version.
+
+        Args:
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKSPACE_LIST, locals())
+
+    @reads(operations.WORKSPACE_DIFF)
+    async def workspace_diff(
+        self,
+        *,
+        workspace_id: str,
+        start: int,
+        end: int,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> WorkspaceDiff:
+        """List how the files of a workspace differ between two versions.
+
+        Args:
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKSPACE_DIFF, locals())
+
+    @writes(operations.WORKSPACE_DELETE)
+    async def workspace_delete(
+        self,
+        *,
+        workspace_id: str,
+    ) -> WorkspaceDeleted:
+        """Remove a workspace with all its versions.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.WORKSPACE_DELETE, locals())

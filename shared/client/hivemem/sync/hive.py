@@ -21,6 +21,7 @@ from hivemem.sync.feed import BlockingFeed
 from hivemem.sync.leases import BlockingLease
 from hivemem.sync.loop_thread import LoopThread
 from hivemem.sync.pipeline import BlockingPipeline
+from hivemem.sync.workspaces import BlockingWorkspaces
 from hivemem.transfer import Progress
 from hivemem_contracts.operations import Fields
 
@@ -172,6 +173,11 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
         """Look up the file of a `hive://` URL, such as the `url` of an artifact; its bytes are read on demand. Raises
         `NotFound`, `InvalidRequest` and, for a URL of another tenant, `Forbidden`."""
         return self.artifacts.open(url)
+
+    @property
+    def workspaces(self) -> BlockingWorkspaces:
+        """Folders as a whole: snapshots, restores and differences."""
+        return BlockingWorkspaces(self.wrapped.workspaces, self.thread)
 
     @property
     def dead(self) -> BlockingDeadLetters:

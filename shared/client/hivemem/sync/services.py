@@ -63,7 +63,7 @@ class BlockingMemoryOperations(Blocking[MemoryOperations]):
 
 
 class BlockingArtifactsOperations(Blocking[ArtifactsOperations]):
-    """Artifacts: files of a session, versioned, of any size."""
+    """Artifacts: files of a session, versioned, of any size, and workspaces, folders as a whole."""
 
     save = blocking_command(ArtifactsOperations.save)
     begin = blocking_command(ArtifactsOperations.begin)
@@ -77,6 +77,14 @@ class BlockingArtifactsOperations(Blocking[ArtifactsOperations]):
     delete = blocking_command(ArtifactsOperations.delete)
     manifest = blocking(ArtifactsOperations.manifest)
     gc = blocking_command(ArtifactsOperations.gc)
+    workspace_check = blocking(ArtifactsOperations.workspace_check)
+    workspace_save = blocking_command(ArtifactsOperations.workspace_save)
+    workspace_commit = blocking_command(ArtifactsOperations.workspace_commit)
+    workspace_get = blocking(ArtifactsOperations.workspace_get)
+    workspace_versions = blocking(ArtifactsOperations.workspace_versions)
+    workspace_list = blocking(ArtifactsOperations.workspace_list)
+    workspace_diff = blocking(ArtifactsOperations.workspace_diff)
+    workspace_delete = blocking_command(ArtifactsOperations.workspace_delete)
 
 
 class BlockingVectorsOperations(Blocking[VectorsOperations]):
