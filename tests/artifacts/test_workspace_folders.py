@@ -2,11 +2,7 @@
 
 import asyncio
 import os
-import signal
 import socket
-import stat
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -16,47 +12,19 @@ import pytest
 
 import hivemem
 import hivemem.sync
-from hivemem.workspaces import restores, sandbox, staging
+from hivemem.workspaces import restores, sandbox
 from hivemem.workspaces.staging import Staging
 from hivemem.workspaces.trees import read_tree
 from hivemem_contracts.limits import ARTIFACT_CHUNK_BYTES as CHUNK
 from hivemem_contracts.limits import MESSAGE_BYTES
 
 from .conftest import Deployment
-from .hive import Agent
+from .folders import make, names, seen
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 W = "app"
 LARGE = os.urandom(3 * CHUNK + 17)
-
-
-def make(root: Path, **files: str | bytes) -> Path:
-    """Write files; `__` in a name is a slash."""
-    root.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        path = root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return root
-
-
-def names(root: Path) -> set[str]:
-    return {path.name for path in root.iterdir()}
-
-
-def seen(root: Path) -> dict[str, Any]:
-    """Return what a folder holds: the bytes and mode of files, the targets of links, and folders."""
-    found: dict[str, Any] = {}
-    for path in root.rglob("*"):
-        name = str(path.relative_to(root))
-        if path.is_symlink():
-            found[name] = str(path.readlink())
-        elif path.is_dir():
-            found[name] = "folder"
-        else:
-            found[name] = (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
-    return found
 
 
 async def test_a_folder_goes_there_and_back(hive: hivemem.Hive, tmp_path: Path) -> None:
@@ -312,91 +280,3 @@ async def test_a_path_that_is_no_folder_is_refused(hive: hivemem.Hive, tmp_path:
     make(tmp_path, file="1")
     with pytest.raises(hivemem.InvalidRequest, match=reason):
         await hive.workspaces.snapshot(tmp_path / name, workspace_id=W)
-
-
-KILLED = """
-import asyncio, os, signal, sys
-import hivemem
-from hivemem.workspaces.staging import Staging
-from hivemem.workspaces.trees import read_tree
-
-url, tenant, action, where, path = sys.argv[1:]
-
-def die(*arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-moved = 0
-move_in = Staging._move_in
-
-def strike(self, *arguments):
-    global moved
-    move_in(self, *arguments)
-    moved += 1
-    if moved == 2:
-        die()
-
-async def main():
-    async with hivemem.connect(url, tenant=tenant, agent="bot") as hive:
-        if action == "snapshot":
-            await hive.workspaces.snapshot(path, workspace_id="app", progress=die)
-        elif where == "bytes":
-            await hive.workspaces.restore("app", path, progress=die)
-        else:
-            Staging._move_in = strike
-            await hive.workspaces.restore("app", path, version=2, delete=True)
-
-asyncio.run(main())
-"""
-
-
-async def killed(bot: Agent, deployment: Deployment, *words: str) -> None:
-    command = [sys.executable, "-c", KILLED, deployment.settings.nats_url, bot.tenant, *words]
-    done = await asyncio.to_thread(subprocess.run, command, check=False)
-    assert done.returncode == -signal.SIGKILL
-
-
-async def test_a_snapshot_of_a_killed_program_is_no_version_and_its_repetition_is(
-    hive: hivemem.Hive, bot: Agent, deployment: Deployment, tmp_path: Path
-) -> None:
-    src = make(tmp_path / "src", a="1", b=LARGE)
-    await killed(bot, deployment, "snapshot", "", str(src))
-    with pytest.raises(hivemem.NotFound):
-        await hive.workspaces.files(W)
-    assert (await hive.workspaces.snapshot(src, workspace_id=W)).version == 1
-
-
-async def test_a_restore_of_a_killed_program_changes_nothing_before_all_bytes_are_there(
-    hive: hivemem.Hive, bot: Agent, deployment: Deployment, tmp_path: Path
-) -> None:
-    src = make(tmp_path / "src", a="1", b=LARGE)
-    await hive.workspaces.snapshot(src, workspace_id=W)
-    target = make(tmp_path / "target", a="old")
-    await killed(bot, deployment, "restore", "bytes", str(target))
-    assert (target / "a").read_text() == "old"
-    absent = tmp_path / "absent"
-    await killed(bot, deployment, "restore", "bytes", str(absent))
-    assert not absent.exists()
-    for root in (target, absent):
-        await hive.workspaces.restore(W, root)
-        assert seen(root) == seen(src)
-    assert names(tmp_path) == {"src", "target", "absent"}
-
-
-async def test_the_next_restore_puts_back_what_a_killed_one_moved(
-    hive: hivemem.Hive, bot: Agent, deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    src = make(tmp_path / "src", a="1", b="2", c="3")
-    await hive.workspaces.snapshot(src, workspace_id=W)
-    before = seen(src)
-    await hive.workspaces.snapshot(make(tmp_path / "next", a="one", a2="new", d="4"), workspace_id=W)
-    await killed(bot, deployment, "restore", "exchange", str(src))
-    assert (src / "a").read_text() == "one"
-    assert not (src / "b").exists()
-    with sandbox.opened_root(src) as descriptor:
-        for name in staging.abandoned(descriptor):
-            staging.put_back(descriptor, name)
-    assert seen(src) == before
-    await killed(bot, deployment, "restore", "exchange", str(src))
-    done = await hive.workspaces.restore(W, src, version=1)
-    assert (done.written, done.removed) == (0, 0)
-    assert seen(src) == before
