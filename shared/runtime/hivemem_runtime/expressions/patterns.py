@@ -1,7 +1,7 @@
 """How large a regular expression is once it is compiled.
 
-The library matches with RE2, which never backtracks: at worst it takes the length of the text times the number of the
-pattern's instructions. Counted repetition makes that number far larger than the pattern, so it is estimated here.
+The engine never backtracks: at worst it takes the length of the text times the number of the pattern's instructions.
+Counted repetition makes that number far larger than the pattern, so it is estimated here.
 """
 
 import re
@@ -47,7 +47,10 @@ def _atom(pattern: str, place: int) -> tuple[int, int]:
             width = 2 if pattern[place + 2 : place + 3] != "{" else pattern.find("}", place) - place + 1
             return _UNICODE_CLASS, max(width, 2)
         return _ANY_CHARACTER, width
-    if character == "[" and (found := _CLASS.match(pattern, place)):
+    if character == "[":
+        found = _CLASS.match(pattern, place)
+        if found is None:  # an invalid pattern, whose rest says nothing
+            return 1, len(pattern) - place
         negated = 2 * _ANY_CHARACTER
         return negated + len(found[0]) + _UNICODE_CLASS * found[0].lower().count("\\p"), len(found[0])
     return (_ANY_CHARACTER if character == "." or not character.isascii() else 1), 1
