@@ -21,8 +21,8 @@ TOKENS_PER_TEXT: Final = 256
 """The most pieces of a text that the model reads, with the marks at both ends."""
 
 _CHARACTERS: Final = Path(__file__).parent / "characters.txt"
-"""Three lines of ranges: dropped characters, signs that are words by themselves, and white space. They follow Unicode 8,
-as the model does; Python's own tables change with its version."""
+"""Three lines of ranges: dropped characters, signs that are words by themselves, and white space. They follow
+Unicode 8, as the model does; Python's own tables change with its version."""
 
 _UNKNOWN, _FIRST, _LAST, _PADDING = "[UNK]", "[CLS]", "[SEP]", "[PAD]"
 _LONGEST_WORD: Final = 100
