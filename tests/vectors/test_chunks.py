@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemem_vectors.pipeline.decisions.changes import SECTION_END
-from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunk, Chunker
+from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunker
+from hivemem_vectors.pipeline.decisions.splitting import Chunk
 
 TOKENS = 24
 CHARACTERS_PER_TOKEN = 8
