@@ -14,7 +14,6 @@ from hivemem_runtime.expressions.budget import BudgetExceeded, EvaluationFailed,
 from hivemem_runtime.expressions.conversions import converted
 from hivemem_runtime.expressions.evaluation import Expression
 from hivemem_runtime.expressions.patterns import instructions
-from hivemem_runtime.expressions.regular_expressions import Pattern
 from hivemem_runtime.expressions.syntax import TypeName
 from hivemem_runtime.expressions.values import Duration, Timestamp, Unsigned
 
@@ -183,35 +182,6 @@ expressions = st.recursive(
 @given(expressions, st.integers(0, 200), st.sampled_from(["", "", "", *"()[]{}'\"\\.,?:é1 -!u`/\n&|=<>"]))
 def test_the_parser_agrees_with_the_library_on_any_text(text: str, place: int, odd: str) -> None:
     assert agree(text[:place] + odd + text[place + len(odd) :])
-
-
-PATTERNS = (
-    *("a", "b", "A", "é", "1", "-", "_", " ", "\n", ".", "^", "$", "|", "(", ")", "(?:", "(?P<n>", "(?s-i:", "*", "+"),
-    *("?", "{2}", "{1,3}", "{0,}", "{", "}", "{,2}", "[", "]", "[a-c]", "[^a-c]", "[]a]", "[^]a]"),
-    *("[[:alpha:]]", "a+?"),
-    *("[[:^digit:]]", r"[\d\-x]", r"[a\]b]", "[&&]", "[a--]", "[~~]", "[é-ü]", r"\d", r"\D"),
-    *(r"\w", r"\W", r"\s", r"\S"),
-    *(r"\b", r"\B", r"\A", r"\z", r"\pL", r"\PN", r"\p{Lu}", r"\p{Greek}", r"\p{^Latin}", r"\n"),
-    *(r"\.", r"\x41", r"\07"),
-    *(r"\x{e9}", r"\101", r"\Q.*\E", r"\\", r"[\pL1]", r"[^\W]", r"[^\D\S]", "#", "&", "~"),
-    *("(a|b)*", "(a*)*", "(?i:É)"),
-)  # fmt: skip
-TEXTS = (
-    *("", "a", "b", "ab", "A", "é", "É", "a1", "_", "-", " ", "\n", "a\nb", "aa", ".*", "]", "&", "{,2}"),
-    *("\u212a", "\u017f", "\u03b1"),
-)
-MATCHED = cel.NewEnv(variables=dict.fromkeys(("pattern", "text"), cel.Type.STRING)).compile("text.matches(pattern)")
-
-
-@settings(deadline=None)
-@given(st.lists(st.sampled_from(PATTERNS), max_size=5).map("".join), st.sampled_from(TEXTS))
-def test_regular_expressions_match_as_those_of_the_library(expression: str, text: str) -> None:
-    result = MATCHED.eval(data={"pattern": expression, "text": text})
-    expected = FAILED if result.type().name() == "ERROR" else result.plain_value()
-    try:
-        assert Pattern(expression).matches(text) is expected
-    except EvaluationFailed:
-        assert expected == FAILED
 
 
 numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)

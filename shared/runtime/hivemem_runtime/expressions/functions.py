@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from hivemem_runtime.expressions.budget import EvaluationFailed, Meter
 from hivemem_runtime.expressions.conversions import CONVERSION_STEPS, converted
-from hivemem_runtime.expressions.patterns import instructions
-from hivemem_runtime.expressions.regular_expressions import pattern
+from hivemem_runtime.expressions.patterns import InvalidPattern, compiled_pattern, instructions
 from hivemem_runtime.expressions.syntax import TypeName
 from hivemem_runtime.expressions.times import (
     checked_timestamp,
@@ -233,7 +232,10 @@ def _matches(meter: Meter, text: Any, expression: Any) -> bool:
     meter.spend(len(expression))
     size = instructions(expression)
     meter.spend(CONVERSION_STEPS + size + size * text_bytes(text) // _WORK_PER_STEP)
-    return pattern(expression).matches(text)
+    try:
+        return compiled_pattern(expression).search(text) is not None
+    except InvalidPattern as error:
+        raise EvaluationFailed(f"an invalid regular expression: {error}") from error
 
 
 def _dyn(meter: Meter, value: Any) -> Any:
