@@ -147,7 +147,8 @@ $(BENCH_INSTALLED): requirements-bench.lock $(MEMBER_PROJECTS)
 	$(call install,$(BENCH_VENV),requirements-bench.lock,$(MEMBERS))
 
 # pip brings uv, checked against the hash in the lock; uv does the rest, much faster, and builds the members without an
-# environment of their own. Where the lock does not name uv, it is removed again, as are the setuptools of older Pythons.
+# environment of their own. Where the lock does not name uv, it is removed again, with pip and the setuptools of older
+# Pythons; the next `make setup` brings them back.
 define install
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hivemem needs Python 3.11 or newer and \
 	$(PYTHON) is %d.%d. Name another one: make setup PYTHON=python3.12" % sys.version_info[:2])'
@@ -158,7 +159,7 @@ define install
 	@$(1)/bin/uv pip sync --quiet --python $(1)/bin/python --require-hashes $(2)
 	@$(1)/bin/uv pip install --quiet --python $(1)/bin/python --offline --no-deps --no-build-isolation \
 		$(3:%=-e %)
-	@grep -q '^uv==' $(2) || $(1)/bin/uv pip uninstall --quiet --python $(1)/bin/python uv setuptools
+	@grep -q '^uv==' $(2) || $(1)/bin/uv pip uninstall --quiet --python $(1)/bin/python uv pip setuptools
 	@touch $@
 	@echo "$(1) is ready"
 endef

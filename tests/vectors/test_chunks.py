@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemem_vectors.pipeline.decisions.changes import SECTION_END
-from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunk, Chunker
+from hivemem_vectors.pipeline.decisions.drafts import CHUNKS_PER_TEXT, Chunker
+from hivemem_vectors.pipeline.decisions.splitting import Chunk
 
 TOKENS = 24
 CHARACTERS_PER_TOKEN = 8
@@ -87,7 +88,7 @@ def test_a_run_of_letters_without_a_space_is_cut_too() -> None:
     assert is_covered("x" * 1_000, chunks)
 
 
-@pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "# x\n\n" * 10_000])
+@pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "# x\n\n" * 10_000, "a" + " " * 100_000 + "b"])
 def test_what_is_too_long_by_its_characters_alone_is_not_counted(text: str) -> None:
     counted: list[int] = []
 
@@ -127,6 +128,22 @@ def test_markdown_is_cut_before_its_headings() -> None:
 
     assert len(pieces) > 1
     assert all(piece.startswith("# Part") for piece in pieces)
+
+
+def test_a_heading_stays_with_the_words_below_it_and_code_in_one_piece() -> None:
+    code = "```\n# one two three\n\nfour five six\n```"
+    text = f"# Part\n\n- {'word ' * 15}\n- {'word ' * 15}\n\nAnd:\n\n{code}\n\nlast"
+
+    pieces = [chunk.text for chunk in chunker().chunks(text)]
+
+    assert pieces[0].startswith("# Part\n\n- word")
+    assert any(code in piece for piece in pieces)
+
+
+def test_sentences_stay_whole() -> None:
+    text = " ".join(["One sentence has five words, e.g. these."] * 10)
+
+    assert all(piece.startswith("One") and piece.endswith("these.") for _, piece in chunker().chunks(text))
 
 
 def test_the_chunks_of_one_text_are_bounded() -> None:

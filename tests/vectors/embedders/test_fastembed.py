@@ -11,8 +11,11 @@ from fastembed import TextEmbedding
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
 from hivemem_vectors.embedders.fastembed import FastembedEmbedder
-from hivemem_vectors.embedders.offline.embedder import TOKENS_PER_TEXT, OfflineEmbedder, WordPieces, packaged_model
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, packaged_model
+from hivemem_vectors.embedders.offline.word_pieces import TOKENS_PER_TEXT
 from hivemem_vectors.embedders.presets import PRESETS
+
+from ..reference_tokenizer import reference_tokenizer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,7 +26,7 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("model")
     (made / "model.onnx").symlink_to(packaged_model())
-    WordPieces().save(made / "tokenizer.json")
+    reference_tokenizer().save(str(made / "tokenizer.json"))
     settings = {"model_max_length": TOKENS_PER_TEXT, "pad_token": "[PAD]"}
     (made / "tokenizer_config.json").write_text(json.dumps(settings))
     return made

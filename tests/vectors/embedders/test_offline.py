@@ -1,7 +1,6 @@
 """The packaged model works without a network."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -9,15 +8,7 @@ import pytest
 import pytest_asyncio
 
 from hivemem_contracts.errors import InvalidRequest, Unavailable
-from hivemem_vectors.embedders.offline.embedder import (
-    DIMENSION,
-    TEXTS_PER_RUN,
-    TOKENS_PER_TEXT,
-    VOCABULARY,
-    VOCABULARY_SHA256,
-    OfflineEmbedder,
-    WordPieces,
-)
+from hivemem_vectors.embedders.offline.embedder import DIMENSION, TEXTS_PER_RUN, OfflineEmbedder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,30 +18,6 @@ async def embedder() -> AsyncIterator[OfflineEmbedder]:
     opened = OfflineEmbedder(threads=2)
     yield opened
     await opened.close()
-
-
-async def test_the_vocabulary_is_the_one_that_the_model_was_trained_with() -> None:
-    assert hashlib.sha256(VOCABULARY.read_bytes()).hexdigest() == VOCABULARY_SHA256
-    assert VOCABULARY_SHA256 in (VOCABULARY.parent / "NOTICE.txt").read_text(encoding="utf-8")
-
-
-async def test_text_is_cut_into_pieces_of_the_vocabulary_without_regard_to_case() -> None:
-    pieces = WordPieces()
-    lines = VOCABULARY.read_text(encoding="utf-8").splitlines()
-
-    batch = pieces.batch(["Héllo EMBEDDINGS!", "a"])
-
-    assert [lines[id] for id in batch.ids[0]] == ["[CLS]", "hello", "em", "##bed", "##ding", "##s", "!", "[SEP]"]
-    assert [lines[id] for id in batch.ids[1]][:4] == ["[CLS]", "a", "[SEP]", "[PAD]"]
-    assert batch.mask[1].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
-    assert pieces.count("Héllo EMBEDDINGS!") == 6
-
-
-async def test_pieces_are_counted_past_what_the_model_reads() -> None:
-    pieces = WordPieces()
-
-    assert pieces.count("word " * 1_000) == 1_000
-    assert pieces.batch(["word " * 1_000]).ids.shape == (1, TOKENS_PER_TEXT)
 
 
 async def test_embeddings_have_length_one_and_mean_something(embedder: OfflineEmbedder) -> None:

@@ -19,7 +19,8 @@ from hivemem_runtime.circuit_breaker import CircuitBreaker
 from hivemem_runtime.ledger.sqlite import SqliteLedger
 from hivemem_runtime.worker import Worker
 from hivemem_vectors.embedders.cache import CachedEmbedder, RecentEmbeddings
-from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder, WordPieces
+from hivemem_vectors.embedders.offline.embedder import OfflineEmbedder
+from hivemem_vectors.embedders.offline.word_pieces import WordPieces
 from hivemem_vectors.pipeline.decisions.changes import version_of_memory
 from hivemem_vectors.pipeline.decisions.drafts import Chunker
 from hivemem_vectors.pipeline.endpoints.indexing import Indexer

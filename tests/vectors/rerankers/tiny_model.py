@@ -4,7 +4,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hivemem_vectors.embedders.offline.embedder import TOKENS_PER_TEXT, WordPieces
+from hivemem_vectors.embedders.offline.word_pieces import TOKENS_PER_TEXT
+
+from ..reference_tokenizer import reference_tokenizer
 
 FLOAT, INT64 = 1, 7
 
@@ -13,7 +15,7 @@ def write_model(folder: Path) -> None:
     """Write the files that fastembed reads, in the format of ONNX."""
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model.onnx").write_bytes(_model())
-    WordPieces().save(folder / "tokenizer.json")
+    reference_tokenizer().save(str(folder / "tokenizer.json"))
     settings = {"model_max_length": TOKENS_PER_TEXT, "pad_token": "[PAD]"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hivemem_runtime.expressions.budget import BudgetExceeded, EvaluationFailed, Meter
 from hivemem_runtime.expressions.compiling import Compiler, Frame, nodes
-from hivemem_runtime.expressions.syntax import parse
+from hivemem_runtime.expressions.parsing import parse
 
 
 class Expression:

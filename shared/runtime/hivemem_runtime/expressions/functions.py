@@ -1,7 +1,4 @@
-"""The operators and functions of CEL's standard library over values, each with what it costs.
-
-Frequent operators are implemented here. The library does the rest, one call at a time.
-"""
+"""The operators and functions of CEL's standard library over values, each with what it costs."""
 
 import math
 from collections.abc import Callable
@@ -9,17 +6,25 @@ from functools import partial
 from typing import Any, Final
 
 from hivemem_runtime.expressions.budget import EvaluationFailed, Meter
-from hivemem_runtime.expressions.patterns import instructions
+from hivemem_runtime.expressions.conversions import CONVERSION_STEPS, converted
+from hivemem_runtime.expressions.patterns import InvalidPattern, compiled_pattern, instructions
+from hivemem_runtime.expressions.syntax import TypeName
+from hivemem_runtime.expressions.times import (
+    checked_timestamp,
+    duration_part,
+    saturated,
+    timestamp_part,
+)
+from hivemem_runtime.expressions.tokens import INTEGER_MAXIMUM, INTEGER_MINIMUM, UNSIGNED_MAXIMUM
 from hivemem_runtime.expressions.values import (
-    INTEGER_MAXIMUM,
-    INTEGER_MINIMUM,
-    Foreign,
+    Duration,
+    Timestamp,
+    Unsigned,
     equal,
     is_absent,
     key_of,
     less,
     lookup,
-    native,
     type_of,
 )
 
@@ -31,12 +36,18 @@ Function = Callable[..., Any]
 
 
 def _no_overload(name: str, *values: Any) -> EvaluationFailed:
-    return EvaluationFailed(f"{name} takes no {' and '.join(value.__class__.__name__ for value in values)}")
+    return EvaluationFailed(f"{name} takes no {' and '.join(map(type_of, values))}")
 
 
 def _within(value: int) -> int:
     if INTEGER_MINIMUM <= value <= INTEGER_MAXIMUM:
         return value
+    raise EvaluationFailed("integer overflow")
+
+
+def _within_unsigned(value: int) -> Unsigned:
+    if 0 <= value <= UNSIGNED_MAXIMUM:
+        return Unsigned(value)
     raise EvaluationFailed("integer overflow")
 
 
@@ -52,15 +63,26 @@ def _add(meter: Meter, left: Any, right: Any) -> Any:
             return _within(left + right)
         if kind is float:
             return left + right
-        if kind is str:
-            meter.allocate(text_bytes(left) + text_bytes(right))
+        if kind in _BUILT:
+            meter.allocate(_BUILT[kind](left) + _BUILT[kind](right))
             return left + right
-        if kind is bytes or kind is list:
-            meter.allocate((len(left) + len(right)) * (1 if kind is bytes else _ITEM_BYTES))
-            return left + right
-    if kind is Foreign or right.__class__ is Foreign:
-        return native("{0} + {1}", (left, right), meter)
+        if kind is Unsigned:
+            return _within_unsigned(left.number + right.number)
+        if kind is Duration:
+            return Duration(_within(saturated(left.nanoseconds) + saturated(right.nanoseconds)))
+    if (kind, right.__class__) in _TIME_AND_DURATION:
+        return Timestamp(checked_timestamp(left.nanoseconds + right.nanoseconds))
     raise _no_overload("+", left, right)
+
+
+_BUILT: Final[dict[type, Callable[[Any], int]]] = {
+    str: text_bytes,
+    bytes: len,
+    list: lambda items: len(items) * _ITEM_BYTES,
+}
+"""What a value that a sum builds takes in memory."""
+
+_TIME_AND_DURATION: Final = ((Timestamp, Duration), (Duration, Timestamp))
 
 
 def _subtract(meter: Meter, left: Any, right: Any) -> Any:
@@ -70,7 +92,15 @@ def _subtract(meter: Meter, left: Any, right: Any) -> Any:
             return _within(left - right)
         if kind is float:
             return left - right
-    return _foreign_only("-", left, right, meter)
+        if kind is Unsigned:
+            return _within_unsigned(left.number - right.number)
+        if kind is Duration:
+            return Duration(_within(saturated(left.nanoseconds) - saturated(right.nanoseconds)))
+        if kind is Timestamp:
+            return Duration(_within(left.nanoseconds - right.nanoseconds))
+    if kind is Timestamp and right.__class__ is Duration:
+        return Timestamp(checked_timestamp(left.nanoseconds - saturated(right.nanoseconds)))
+    raise _no_overload("-", left, right)
 
 
 def _multiply(meter: Meter, left: Any, right: Any) -> Any:
@@ -80,7 +110,9 @@ def _multiply(meter: Meter, left: Any, right: Any) -> Any:
             return _within(left * right)
         if kind is float:
             return left * right
-    return _foreign_only("*", left, right, meter)
+        if kind is Unsigned:
+            return _within_unsigned(left.number * right.number)
+    raise _no_overload("*", left, right)
 
 
 def _divide(meter: Meter, left: Any, right: Any) -> Any:
@@ -93,7 +125,11 @@ def _divide(meter: Meter, left: Any, right: Any) -> Any:
             return _within(quotient if (left < 0) == (right < 0) else -quotient)
         if kind is float:
             return left / right if right else _divided_by_zero(left, right)
-    return _foreign_only("/", left, right, meter)
+        if kind is Unsigned:
+            if right.number == 0:
+                raise EvaluationFailed("divide by zero")
+            return Unsigned(left.number // right.number)
+    raise _no_overload("/", left, right)
 
 
 def _divided_by_zero(left: float, right: float) -> float:
@@ -109,13 +145,11 @@ def _remainder(meter: Meter, left: Any, right: Any) -> Any:
         if left == INTEGER_MINIMUM and right == -1:
             raise EvaluationFailed("integer overflow")
         return abs(left) % abs(right) * (1 if left >= 0 else -1)
-    return _foreign_only("%", left, right, meter)
-
-
-def _foreign_only(operator: str, left: Any, right: Any, meter: Meter) -> Any:
-    if left.__class__ is Foreign or right.__class__ is Foreign:
-        return native("{0} " + operator + " {1}", (left, right), meter)
-    raise _no_overload(operator, left, right)
+    if left.__class__ is Unsigned and right.__class__ is Unsigned:
+        if right.number == 0:
+            raise EvaluationFailed("modulus by zero")
+        return Unsigned(left.number % right.number)
+    raise _no_overload("%", left, right)
 
 
 def _negate(meter: Meter, value: Any) -> Any:
@@ -141,8 +175,6 @@ def _unequal(meter: Meter, left: Any, right: Any) -> bool:
 
 
 def _compare(operator: str, meter: Meter, left: Any, right: Any) -> bool:
-    if left.__class__ is Foreign and right.__class__ is Foreign and left.kind != right.kind:
-        raise _no_overload(operator, left, right)
     return less(operator, left, right, meter)
 
 
@@ -168,8 +200,8 @@ def _index(meter: Meter, container: Any, at: Any) -> Any:
         raise _no_overload("[]", container, at)
     if at.__class__ is float and at.is_integer():
         at = int(at)
-    elif at.__class__ is Foreign and at.kind == "uint":
-        at = int(at.text)
+    elif at.__class__ is Unsigned:
+        at = at.number
     if at.__class__ is not int:
         raise _no_overload("[]", container, at)
     if 0 <= at < len(container):
@@ -194,41 +226,40 @@ def _contains(text: str, part: str) -> bool:
     return part in text
 
 
-def _matches(meter: Meter, text: Any, pattern: Any) -> bool:
-    if text.__class__ is not str or pattern.__class__ is not str:
-        raise _no_overload("matches", text, pattern)
-    meter.spend(len(pattern))
-    size = instructions(pattern)
-    meter.spend(size + size * text_bytes(text) // _WORK_PER_STEP)
-    return bool(native("{0}.matches({1})", (text, pattern), meter))
-
-
-def _string(meter: Meter, value: Any) -> Any:
-    return value if value.__class__ is str else native("string({0})", (value,), meter)
+def _matches(meter: Meter, text: Any, expression: Any) -> bool:
+    if text.__class__ is not str or expression.__class__ is not str:
+        raise _no_overload("matches", text, expression)
+    meter.spend(len(expression))
+    size = instructions(expression)
+    meter.spend(CONVERSION_STEPS + size + size * text_bytes(text) // _WORK_PER_STEP)
+    try:
+        return compiled_pattern(expression).search(text) is not None
+    except InvalidPattern as error:
+        raise EvaluationFailed(f"an invalid regular expression: {error}") from error
 
 
 def _dyn(meter: Meter, value: Any) -> Any:
     return value
 
 
-def _type(meter: Meter, value: Any) -> Any:
-    return type_of(value, meter)
+def _type(meter: Meter, value: Any) -> TypeName:
+    return TypeName(type_of(value))
 
 
-def _called(name: str, count: int, *, method: bool) -> Function:
-    """A function that the library runs, on the arguments alone."""
-    places = [f"{{{place}}}" for place in range(count)]
-    template = f"{places[0]}.{name}({', '.join(places[1:])})" if method else f"{name}({', '.join(places)})"
-
-    def call(meter: Meter, *arguments: Any) -> Any:
-        return native(template, arguments, meter)
-
-    return call
+def _time_part(name: str, meter: Meter, time: Any, zone: Any = "") -> int:
+    meter.spend(CONVERSION_STEPS)
+    if time.__class__ is Timestamp and zone.__class__ is str:
+        return timestamp_part(name, time.nanoseconds, zone)
+    if time.__class__ is Duration and zone == "":
+        return duration_part(name, time.nanoseconds)
+    raise _no_overload(name, time)
 
 
-_CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "int", "timestamp", "uint"})
-_DATES: Final = frozenset({"getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getMonth"})
-_TIMES: Final = frozenset({"getHours", "getMilliseconds", "getMinutes", "getSeconds"})
+_CONVERSIONS: Final = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
+_PARTS_OF_TIME: Final = (
+    *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getMonth"),
+    *("getHours", "getMilliseconds", "getMinutes", "getSeconds"),
+)
 _FUNCTIONS: Final[dict[str, Function]] = {
     "_+_": _add,
     "_-_": _subtract,
@@ -250,20 +281,16 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "startsWith": partial(_text_test, "startsWith", str.startswith),
     "endsWith": partial(_text_test, "endsWith", str.endswith),
     "matches": _matches,
-    "string": _string,
     "dyn": _dyn,
     "type": _type,
+    **{name: partial(converted, name) for name in _CONVERSIONS},
+    **{name: partial(_time_part, name) for name in _PARTS_OF_TIME},
 }
 
 
-def function(name: str, count: int, *, method: bool) -> Function:
-    """What a function of the checked syntax tree does; `ValueError` for one that this evaluator does not have."""
-    known = _FUNCTIONS.get(name)
-    if known is not None:
-        return known
-    if name in _CONVERSIONS | _DATES | _TIMES:
-        return _called(name, count, method=method)
-    raise ValueError(f"the function {name!r} is not available here")
+def function(name: str) -> Function:
+    """Return what a function of a syntax tree does."""
+    return _FUNCTIONS[name]
 
 
 def map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hivemem_runtime.expressions.budget import EvaluationFailed
-from hivemem_runtime.expressions.values import keys_of
+from hivemem_runtime.expressions.values import keys_of, type_of
 
 Frame = list[Any]
 Run = Callable[[Frame], Any]
@@ -17,7 +17,7 @@ def _items(value: Any) -> Iterable[Any]:
         return found
     if value.__class__ is dict:
         return keys_of(value)
-    raise EvaluationFailed(f"{value.__class__.__name__} has no items")
+    raise EvaluationFailed(f"{type_of(value)} has no items")
 
 
 def quantify(source: Run, place: int, condition: Run, cost: int, *, decides: bool) -> Run:
@@ -37,7 +37,7 @@ def quantify(source: Run, place: int, condition: Run, cost: int, *, decides: boo
             if holds is decides:
                 return bool(decides)
             if not isinstance(holds, bool):
-                failure = f"{holds.__class__.__name__} is no condition"
+                failure = f"{type_of(holds)} is no condition"
         if failure is not None:
             raise EvaluationFailed(failure)
         return not decides
@@ -56,32 +56,36 @@ def exactly_one(source: Run, place: int, condition: Run, cost: int) -> Run:
             frame[place] = item
             holds = condition(frame)
             if holds.__class__ is not bool:
-                raise EvaluationFailed(f"{holds.__class__.__name__} is no condition")
+                raise EvaluationFailed(f"{type_of(holds)} is no condition")
             found += holds
         return found == 1
 
     return run
 
 
-def gather(
-    source: Run, place: int, item: Run, item_cost: int, condition: Run | None = None, condition_cost: int = 0
-) -> Run:
-    """`map` and `filter`."""
+def gather(source: Run, place: int, item: tuple[Run, int] | None, condition: tuple[Run, int] | None = None) -> Run:
+    """`map` and `filter`. A body comes with its cost; without an item, the items of the source are gathered."""
+    make, item_cost = item or (_read(place), 2)
+    holds_for, condition_cost = condition or (None, 0)
+    cost = item_cost + condition_cost
 
     def run(frame: Frame) -> list[Any]:
         spend = frame[0].spend
-        cost = item_cost + condition_cost
         found: list[Any] = []
         for each in _items(source(frame)):
             spend(cost)
             frame[place] = each
-            if condition is not None:
-                holds = condition(frame)
+            if holds_for is not None:
+                holds = holds_for(frame)
                 if holds.__class__ is not bool:
-                    raise EvaluationFailed(f"{holds.__class__.__name__} is no condition")
+                    raise EvaluationFailed(f"{type_of(holds)} is no condition")
                 if not holds:
                     continue
-            found.append(item(frame))
+            found.append(make(frame))
         return found
 
     return run
+
+
+def _read(place: int) -> Run:
+    return lambda frame: frame[place]

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 with weights of 8 bits, from a package. No other module knows `onnxruntime` and `tokenizers`."""
+"""all-MiniLM-L6-v2 with weights of 8 bits, from a package. No other module knows `onnxruntime`."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -7,64 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.processors import BertProcessing
 
+from hivemem_vectors.embedders.offline.word_pieces import TokenBatch, WordPieces
 from hivemem_vectors.embedders.ports import Embeddings, check_texts, checked_rows, numbered
 from hivemem_vectors.embedders.threads import ThreadedModel
-
-VOCABULARY: Final = Path(__file__).parent / "vocab.txt"
-VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-
-TOKENS_PER_TEXT: Final = 256
-"""The most pieces of a text that the model reads, with the marks at both ends."""
-
-_UNKNOWN, _FIRST, _LAST, _PADDING = "[UNK]", "[CLS]", "[SEP]", "[PAD]"
-
-
-class TokenBatch(NamedTuple):
-    """A batch of tokenized texts, padded to the longest: ids of pieces, and a mask of the pieces that are text."""
-
-    ids: NDArray[np.int64]
-    mask: NDArray[np.int64]
-
-
-class WordPieces:
-    """The tokenizer of BERT without case: text is cleaned, lower-cased, split into words, and those into pieces."""
-
-    def __init__(self, vocabulary: Path = VOCABULARY) -> None:
-        pieces = {piece: at for at, piece in enumerate(vocabulary.read_text(encoding="utf-8").splitlines())}
-        self._counting = _tokenizer(pieces)
-        self._reading: Any = _tokenizer(pieces)  # whose options have no types
-        self._reading.post_processor = BertProcessing((_LAST, pieces[_LAST]), (_FIRST, pieces[_FIRST]))
-        self._reading.enable_truncation(TOKENS_PER_TEXT)
-        self._reading.enable_padding(pad_id=pieces[_PADDING], pad_token=_PADDING)
-
-    def count(self, text: str) -> int:
-        """Return the number of pieces in the whole text, without the marks at its ends."""
-        return len(self._counting.encode(text, add_special_tokens=False).ids)
-
-    def batch(self, texts: Sequence[str]) -> TokenBatch:
-        encodings = self._reading.encode_batch_fast(list(texts))
-        return TokenBatch(
-            np.array([encoding.ids for encoding in encodings], np.int64),
-            np.array([encoding.attention_mask for encoding in encodings], np.int64),
-        )
-
-    def save(self, path: Path) -> None:
-        """Save the tokenizer in the format of the `tokenizers` package."""
-        self._reading.save(str(path))
-
-
-def _tokenizer(pieces: dict[str, int]) -> Tokenizer:
-    tokenizer = Tokenizer(WordPiece(pieces, unk_token=_UNKNOWN))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    return tokenizer
-
 
 Hidden = NDArray[np.float32]
 """The numbers of the last layer, for each text and piece."""

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
-from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from hivemem_runtime.batches import batches
 from hivemem_vectors.embedders.ports import Embeddings
 from hivemem_vectors.pipeline.decisions.changes import SECTION_END, ItemVersion
 from hivemem_vectors.pipeline.decisions.points import points_of
+from hivemem_vectors.pipeline.decisions.splitting import Chunk, Splitter
 from hivemem_vectors.pipeline.entities import SYNCED, Item, Mirror, packed, unpacked
 from hivemem_vectors.stores.ports import POINTS_PER_CALL, Point
 
@@ -30,13 +31,6 @@ _MARKDOWN: Final = re.compile(r"^(?:#{1,6} \S|```|[-*+] \S.*\n[-*+] \S|\|.+\|\s*
 CountTokens = Callable[[str], int]
 
 
-class Chunk(NamedTuple):
-    """A piece of a text, and the position where it begins."""
-
-    start: int
-    text: str
-
-
 class Chunker:
     """Splits texts into chunks of at most `tokens`, counted by the tokenizer of their model. Equal texts give equal
     chunks, and every visible character is in one of them, up to `CHUNKS_PER_TEXT`."""
@@ -49,8 +43,7 @@ class Chunker:
 
         self._size = size
         self._tokens = tokens
-        self._plain = TextSplitter.from_callback(size, tokens, overlap)
-        self._markdown = MarkdownSplitter.from_callback(size, tokens, overlap)
+        self._splitter = Splitter(size, tokens, overlap, reach=_CHARACTERS_PER_TOKEN * tokens)
 
     def chunks(self, text: str) -> list[Chunk]:
         """Return the chunks of each section in order; none for a blank text."""
@@ -68,8 +61,8 @@ class Chunker:
         # No token is shorter than a character: most memories need no counting at all.
         if len(stripped) <= self._tokens or self._size(stripped) <= self._tokens:
             return [Chunk(text.index(stripped), stripped)]
-        splitter = self._markdown if _MARKDOWN.search(text) else self._plain
-        return [Chunk(start, piece) for start, piece in splitter.chunk_indices(text)]
+        pieces = self._splitter.pieces(text, markdown=_MARKDOWN.search(text) is not None)
+        return list(islice(pieces, CHUNKS_PER_TEXT))
 
 
 ITEMS_PER_GROUP: Final = 100
