@@ -3,13 +3,14 @@
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pytest
 from pymongo import MongoClient
 
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_testing.contract import Server
+from hivemem_testing.stores import parametrize_stores
 
 from .backends import Backend, MongoStore, SqliteStore, Store
 from .clock import ManualClock
@@ -61,7 +62,28 @@ MAKERS: dict[str, Callable[[pytest.FixtureRequest], Iterator[Store]]] = {
 }
 
 
-@pytest.fixture(params=MAKERS)
+DRIVER_SENSITIVE: Final = frozenset(
+    {
+        "test_commit",
+        "test_conflicts",
+        "test_erase",
+        "test_evolution",
+        "test_find",
+        "test_freeze",
+        "test_large_writes",
+        "test_past",
+        "test_random_history",
+    }
+)
+"""The modules whose tests run with both drivers of MongoDB. Together they use every call of a driver; the rest of the
+ledger is the same code with either of them, and the other modules run with the one that workers use."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_stores(metafunc, "store", tuple(MAKERS), DRIVER_SENSITIVE, enough=2)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     yield from MAKERS[request.param](request)
 
