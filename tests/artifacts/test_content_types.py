@@ -32,7 +32,7 @@ def zipped() -> bytes:
         (b"%PDF-1.7\n", "a", "application/octet-stream", "application/pdf"),
         (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "a", None, "image/webp"),
         (b"RIFF\x00\x00\x00\x00WAVEfmt ", "a", None, "audio/wav"),
-        (gzip.compress(b"x"), "a.gz", None, "application/gzip"),
+        (gzip.compress(b"x", mtime=0), "a.gz", None, "application/gzip"),
         (zipped(), "a.zip", None, "application/zip"),
         (zipped(), "a.docx", None, DOCX),
         (zipped(), "a", DOCX, DOCX),

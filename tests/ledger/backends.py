@@ -148,8 +148,11 @@ class MongoStore:
     driver: Literal["motor", "pymongo"]
     client: MongoClient[dict[str, Any]]
     capabilities: Capabilities = Capabilities(scan_words=("COLLSCAN", "SORT"), fetch_words=("FETCH",))
+    has_other_entities: bool = False
+    """Whether a ledger with other entities than those of the suite was opened."""
 
     def make(self, options: Options) -> Ledger:
+        self.has_other_entities |= options.entities is not ENTITIES
         return MongoLedger(self.url, options.entities, database=self.database, driver=self.driver, **options.settings)
 
     def become_newer(self) -> None:

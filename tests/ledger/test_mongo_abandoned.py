@@ -1,7 +1,6 @@
 """A worker that dies or hangs in the middle of a transaction blocks its locks only briefly."""
 
-import uuid
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,13 +20,6 @@ from .backends import within
 from .entities import COUNTER, ENTITIES
 from .waiting import announce_all
 from .writes import TENANT, count
-
-
-@pytest.fixture
-def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex}"
-    yield name
-    mongo_client.drop_database(name)
 
 
 @pytest.fixture

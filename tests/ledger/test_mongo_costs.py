@@ -1,8 +1,7 @@
 """The cost of calls by the server's own profile: documents read per answer, and number of commits."""
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,13 +21,6 @@ from .writes import TENANT, Told, count, edit, gauge, write
 
 Client = MongoClient[dict[str, Any]]
 VERSIONS = 10_000
-
-
-@pytest.fixture
-def database(mongo_client: Client) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex}"
-    yield name
-    mongo_client.drop_database(name)
 
 
 @pytest.fixture

@@ -33,10 +33,12 @@ async def old(
     request: pytest.FixtureRequest, mongo_server: Server, mongo_client: MongoClient[dict[str, Any]]
 ) -> AsyncIterator[Backend]:
     database = f"test_{uuid.uuid4().hex}"
+    kept: dict[str, list[dict[str, Any]]] = {}
     for line in (DATA / f"mongo_version_{request.param}.jsonl").read_text().splitlines():
-        kept: dict[str, dict[str, Any]] = loads(line)
-        for collection, document in kept.items():
-            mongo_client[database][collection].insert_one(document)
+        for collection, document in loads(line).items():
+            kept.setdefault(collection, []).append(document)
+    for collection, documents in kept.items():
+        mongo_client[database][collection].insert_many(documents)
     backend = Backend(MongoStore(mongo_server.url, database, "motor", mongo_client))
     yield backend
     await backend.close_all()

@@ -1,6 +1,5 @@
 """Another worker finishes an erasure that is interrupted after the tombstone, before anything below it is gone."""
 
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -26,12 +25,12 @@ MEMORY = 600 * 1_000_000
 
 
 @pytest.fixture
-async def backend(mongo_server: Server, mongo_client: MongoClient[dict[str, Any]]) -> AsyncIterator[Backend]:
-    database = f"test_{uuid.uuid4().hex}"
+async def backend(
+    mongo_server: Server, mongo_client: MongoClient[dict[str, Any]], database: str
+) -> AsyncIterator[Backend]:
     backend = Backend(MongoStore(mongo_server.url, database, "motor", mongo_client))
     yield backend
     await backend.close_all()
-    mongo_client.drop_database(database)
 
 
 @pytest.fixture

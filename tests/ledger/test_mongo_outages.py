@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,13 +43,6 @@ def forgotten_sockets() -> Iterator[None]:
 def proxy(mongo_server: Server) -> Iterator[LosingProxy]:
     with LosingProxy(mongo_server.url) as proxy:
         yield proxy
-
-
-@pytest.fixture
-def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex}"
-    yield name
-    mongo_client.drop_database(name)
 
 
 @pytest.fixture(params=DRIVERS)

@@ -6,9 +6,11 @@ from hivemem_testing import agent
 from hivemem_testing.agent import Body, Refused, Told, connect
 from hivemem_testing.waiting import eventually
 
-__all__ = ["NAMESPACE", "Agent", "Body", "Refused", "Told", "connect", "eventually", "source"]
+__all__ = ["LIFE_SECONDS", "NAMESPACE", "Agent", "Body", "Refused", "Told", "connect", "eventually", "source"]
 
 NAMESPACE = "user:alice"
+LIFE_SECONDS = 2.0
+"""The life of a memory that a test reads before and after it expires: a busy machine takes a second for the reads."""
 
 
 def source(**fields: Any) -> Body:

@@ -15,7 +15,7 @@ from .test_diff_values import applied, same
 NAMESPACES: Final = ("user:a", "user:a:x", "user:a:x:y", "user:ab", "project:p", "project:p:x")
 KEYS: Final = ("k", "l", "m:n")
 PREFIXES: Final = ("user", "user:a", "user:a:x", "project", "project:p")
-EXPIRES_MS: Final = 800
+EXPIRES_MS: Final = 1_500
 TASK: Final = source(task_id="t", agent_id="a", cycle=3, document="d/e")
 
 Doing = Callable[[Place, str, str, Body], Body]

@@ -23,7 +23,7 @@ from .hive import NAMESPACE, Agent, eventually
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-def soon(seconds: float = 0.3) -> str:
+def soon(seconds: float = 1.0) -> str:
     return format_time(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
@@ -58,7 +58,7 @@ async def test_many_expire_at_once(bot: Agent, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_any_number_of_clocks_make_one_version(bot: Agent) -> None:
-    await bot.put("a", 1, expires_at=soon(0.05))
+    await bot.put("a", 1, expires_at=soon())
     clocks = [Upkeep(bot.ledger, Eraser(bot.ledger, bot.worker._parts.announcer), 60) for _ in range(4)]  # pyright: ignore[reportPrivateUsage]  # what it announces with
 
     async def expired() -> bool:
@@ -99,7 +99,7 @@ async def test_a_tenant_that_fails_keeps_no_other_waiting(bot: Agent, monkeypatc
     monkeypatch.setattr(bot.ledger, "covered", fail)
     other = Agent(bot.client, bot.worker, f"{bot.tenant}-other")
     await bot.put("a", 1)
-    await other.put("a", 1, expires_at=soon(0.1))
+    await other.put("a", 1, expires_at=soon())
     await told_of(other, "deleted", 1)
     await failed.wait()
 
@@ -113,7 +113,7 @@ async def test_a_store_that_cannot_be_looked_at_is_looked_at_again(bot: Agent, m
             raise errors.pop()
         return await tenants(entity)
 
-    await bot.put("a", 1, expires_at=soon(0.1))
+    await bot.put("a", 1, expires_at=soon())
     monkeypatch.setattr(bot.ledger, "tenants", fail)
     await told_of(bot, "deleted", 1)
     assert errors == []

@@ -16,7 +16,7 @@ from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body, Refused, eventually, source
+from .hive import LIFE_SECONDS, NAMESPACE, Agent, Body, Refused, eventually, source
 from .test_snapshot import put_many
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -111,7 +111,7 @@ async def test_as_it_was_at_a_moment(bot: Agent) -> None:
 
 
 async def test_a_time_of_expiry_that_has_passed_is_dropped(bot: Agent) -> None:
-    expires_at = datetime.now(UTC) + timedelta(milliseconds=300)
+    expires_at = datetime.now(UTC) + timedelta(seconds=LIFE_SECONDS)
     await bot.put("k", 1, expires_at=format_time(expires_at))
     original = await bot.memory("k")
     await eventually(lambda: datetime.now(UTC) > expires_at, "it has expired")

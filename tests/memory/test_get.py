@@ -10,7 +10,7 @@ from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_memory.endpoints import reads
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body, source
+from .hive import LIFE_SECONDS, NAMESPACE, Agent, Body, source
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,8 +30,8 @@ def moved(at: str, microseconds: int) -> str:
     return format_time(datetime.fromisoformat(at) + timedelta(microseconds=microseconds))
 
 
-def soon(milliseconds: int) -> str:
-    return format_time(datetime.now(UTC) + timedelta(milliseconds=milliseconds))
+def soon(seconds: float) -> str:
+    return format_time(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 async def get(bot: Agent, key: str = "k", **fields: Any) -> Body:
@@ -140,7 +140,7 @@ async def test_a_deleted_memory_is_not_found_unless_it_is_asked_for(bot: Agent) 
 
 
 async def test_an_expired_memory_is_not_found_at_once(bot: Agent) -> None:
-    expires_at = soon(300)
+    expires_at = soon(LIFE_SECONDS)
     await bot.put("k", 1, expires_at=expires_at)
     living = await get(bot)
     while soon(0) <= expires_at:

@@ -15,7 +15,7 @@ from hivemem_runtime.ledger.port import QueryKind
 from hivemem_runtime.paging import EXAMINED
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body, eventually
+from .hive import LIFE_SECONDS, NAMESPACE, Agent, Body, eventually
 from .past_model import Place
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -157,7 +157,7 @@ async def test_a_page_is_whole_and_ends_with_a_cursor_only_where_more_follows(bo
 
 
 async def test_expired_memories_are_neither_listed_nor_counted(bot: Agent) -> None:
-    expires_at = datetime.now(UTC) + timedelta(milliseconds=400)
+    expires_at = datetime.now(UTC) + timedelta(seconds=LIFE_SECONDS)
     for key in ("a", "b", "c"):
         await bot.put(key, 1, expires_at=None if key == "b" else format_time(expires_at))
     assert await bot.keys() == ["a", "b", "c"]

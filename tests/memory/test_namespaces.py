@@ -9,7 +9,7 @@ import pytest
 from hivemem_contracts.identifiers import format_time
 from hivemem_memory.endpoints import namespace_lists
 
-from .hive import Agent, Body, eventually
+from .hive import LIFE_SECONDS, Agent, Body, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -87,7 +87,7 @@ async def test_a_large_namespace_costs_as_much_as_a_small_one(bot: Agent, monkey
 
 
 async def test_a_namespace_whose_last_memory_expires_is_gone(bot: Agent) -> None:
-    expires_at = datetime.now(UTC) + timedelta(milliseconds=300)
+    expires_at = datetime.now(UTC) + timedelta(seconds=LIFE_SECONDS)
     await bot.ask("put", namespace="user:a", key="k", value=1, expires_at=format_time(expires_at))
     await bot.ask("put", namespace="user:a:b", key="k", value=1)
     assert (await bot.ask("namespaces"))["items"] == ["user:a", "user:a:b"]

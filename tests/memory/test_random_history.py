@@ -7,7 +7,7 @@ from .random_history import RandomHistory
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-STEPS = 150
+STEPS = 100
 
 
 @pytest.mark.parametrize("seed", [2, 7, 23])

@@ -10,7 +10,7 @@ from hivemem_contracts.identifiers import format_time
 from hivemem_runtime.ledger.cursor import decode_cursor, encode_cursor
 
 from .exact import exactly
-from .hive import NAMESPACE, Agent, Body, eventually
+from .hive import LIFE_SECONDS, NAMESPACE, Agent, Body, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -38,7 +38,7 @@ async def test_a_namespace_is_itself_and_what_is_below_it(bot: Agent) -> None:
 
 
 async def test_what_was_deleted_or_expired_then_is_left_out(bot: Agent) -> None:
-    expires_at = datetime.now(UTC) + timedelta(milliseconds=400)
+    expires_at = datetime.now(UTC) + timedelta(seconds=LIFE_SECONDS)
     await bot.put("gone", 1)
     await bot.delete("gone")
     await bot.put("ends", 1, expires_at=format_time(expires_at))

@@ -2,7 +2,7 @@
 
 The ledger's conformance suite proves each store. So a worker's tests run on SQLite, and only the modules that depend on
 the store (concurrency, kills, long scans) run on the others too. `HIVEMEM_TEST_STORES=all` runs every test on every
-store.
+store, and the conformance suite with both drivers of MongoDB throughout.
 """
 
 import os
@@ -20,27 +20,29 @@ Settings = dict[str, Any]
 
 EVERYWHERE: Final = os.environ.get("HIVEMEM_TEST_STORES") == "all"
 LEFT_OUT: Final = pytest.StashKey[int]()
-"""Counts the tests of this run that one store is enough for."""
+"""Counts the tests of this run that do not run on every store."""
 
 
 def parametrize_stores(
-    metafunc: pytest.Metafunc, fixture: str, stores: Sequence[str], sensitive: Collection[str]
+    metafunc: pytest.Metafunc, fixture: str, stores: Sequence[str], sensitive: Collection[str], enough: int = 1
 ) -> None:
-    """Parametrize `fixture` with every store in `sensitive` modules, and with the first one elsewhere."""
+    """Parametrize `fixture` with every store in `sensitive` modules, and with the first `enough` of them elsewhere."""
     if fixture not in metafunc.fixturenames:
         return
     everywhere = EVERYWHERE or metafunc.definition.path.stem in sensitive
-    chosen = stores if everywhere else stores[:1]
+    chosen = stores if everywhere else stores[:enough]
     if len(chosen) < len(stores):
         metafunc.config.stash[LEFT_OUT] = metafunc.config.stash.get(LEFT_OUT, 0) + 1
-    metafunc.parametrize(fixture, chosen, indirect=True, scope="session")
+    metafunc.parametrize(fixture, chosen, indirect=True)
 
 
 def left_out(config: pytest.Config) -> str | None:
     """Return a line about the tests that did not run on every store, if there are any."""
     count = config.stash.get(LEFT_OUT, 0)
     return (
-        f"{count} tests of workers ran on one store: HIVEMEM_TEST_STORES=all runs them on every one" if count else None
+        f"{count} tests did not run on every store: HIVEMEM_TEST_STORES=all runs all tests everywhere"
+        if count
+        else None
     )
 
 
