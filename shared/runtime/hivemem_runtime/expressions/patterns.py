@@ -8,7 +8,9 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-import re2
+import re2 as untyped_re2
+
+re2: Any = untyped_re2
 
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
 _COUNT: Final = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}")
@@ -26,7 +28,7 @@ class InvalidPattern(ValueError):
 
 
 @lru_cache(maxsize=16)
-def compiled_pattern(text: str) -> Any:  # the package has no types
+def compiled_pattern(text: str) -> Any:
     """Return a compiled pattern, which takes up to 8 MiB of memory."""
     re2.purge()  # its own cache would keep 128 of them
     try:

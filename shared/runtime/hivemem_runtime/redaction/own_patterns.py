@@ -35,7 +35,11 @@ class OwnPattern:
 
     def replaced(self, text: str) -> str:
         """Return the text with a mark in the place of each match."""
-        return str(self._pattern.sub(lambda match: self._mark, text))
+        return str(self._pattern.sub(self._marked, text))
+
+    def _marked(self, match: object) -> str:
+        """Return the mark as it is: a text would be a template, where a backslash is a reference."""
+        return self._mark
 
     def _refused(self, reason: str) -> InvalidRequest:
         return InvalidRequest(f"{self._field}: {self._name!r}: {reason}", field=self._field)
