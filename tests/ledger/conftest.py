@@ -75,8 +75,8 @@ DRIVER_SENSITIVE: Final = frozenset(
         "test_random_history",
     }
 )
-"""The modules whose tests run with both drivers of MongoDB. Together they use every call of a driver; the rest of the
-ledger is the same code with either of them, and the other modules run with the one that workers use."""
+"""The modules whose tests run with both drivers of MongoDB; together they use every call of a driver. The others run
+with the driver of the workers, because the rest of the ledger does not depend on the driver."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
