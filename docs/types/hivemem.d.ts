@@ -1123,6 +1123,8 @@ export interface MachineWritten {
   created_by: string;
   /** True if this version was stored before: the first result again. */
   duplicate?: boolean;
+  /** The states that no transitions lead to from the initial one. */
+  unreachable?: string[];
 }
 
 /** A page of the files of a session. */
