@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 import hivemem
+from hivemem import sleep as timer
 
 from .conftest import Fleet
 
@@ -38,7 +39,7 @@ async def test_a_class_is_a_workflow_whose_methods_are_steps(hive: hivemem.Hive)
             undone.append(hive.step.output)
 
         checks = hivemem.parallel(["credit"], ["address", "city"])
-        pause = hivemem.sleep(0.01, then={"paid": "input.free", "pay": None})
+        pause = timer(0.01, then={"paid": "input.free", "pay": None})
 
         @hivemem.step(save="credit")
         async def credit(self) -> int:
@@ -48,7 +49,7 @@ async def test_a_class_is_a_workflow_whose_methods_are_steps(hive: hivemem.Hive)
             pass
 
         async def city(self) -> None:
-            await asyncio.sleep(0)
+            pass
 
         async def pay(self) -> None:
             raise hivemem.StepFailed("no money")
@@ -85,13 +86,13 @@ async def test_a_side_effect_happens_once_over_a_crash_and_a_cancelled_step_ends
         result = await hive.step.once("mail", mail)
         reached.set()
         if hive.step.attempt == 1:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return result
 
     async def wait() -> None:
         reached.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cancelled.set()
 
