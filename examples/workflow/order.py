@@ -12,7 +12,7 @@ import hivemem
 hive = hivemem.Hive(agent="shop")
 
 
-@hive.workflow
+@hive.workflow(name="purchase")
 class Order(hivemem.Workflow):
     """Reserves, asks about large sums, and pays."""
 
@@ -73,7 +73,7 @@ async def main(order: str) -> None:
 
 async def ended(run_id: str) -> hivemem.Run:
     """Wait until a run has ended, and return it."""
-    async with hive.changes("run.order", since="start") as feed:
+    async with hive.changes("run.purchase", since="start") as feed:
         async for change in feed:
             if change.key == run_id and change.operation in ("completed", "failed", "compensated", "cancelled"):
                 break
