@@ -13,6 +13,16 @@ from hivemem_contracts.subjects import request_subject
 from hivemem_runtime.bus.connection import connect
 
 TIMEOUT_SECONDS: Final = 20.0
+OPERATIONS: Final = (
+    "register",
+    "cycle_begin",
+    "propose",
+    "complete",
+    "workflow_put",
+    "run_start",
+    "step_claim",
+    "step_report",
+)
 
 
 class Contender(Protocol):
@@ -78,35 +88,32 @@ class PlainNatsContender:
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
         self._client = client
-        self._subjects = {
-            operation: request_subject(TENANT, AGENT, "agents", operation)
-            for operation in ("register", "cycle_begin", "propose", "complete")
-        }
+        self._subjects = {operation: request_subject(TENANT, AGENT, "agents", operation) for operation in OPERATIONS}
 
     @classmethod
     async def connect(cls, name: str, url: str) -> "PlainNatsContender":
         return cls(name, await connect(url, "benchmark"))
 
     async def register(self, agent: str) -> None:
-        await self._ask("register", {"agent_id": agent})
+        await self.ask("register", {"agent_id": agent})
 
     async def begin(self, agent: str, number: int) -> None:
-        await self._ask("cycle_begin", {"agent_id": agent})
+        await self.ask("cycle_begin", {"agent_id": agent})
 
     async def propose(self, agent: str, number: int) -> None:
-        await self._ask("propose", {"agent_id": agent, "number": number, **proposal(number)})
+        await self.ask("propose", {"agent_id": agent, "number": number, **proposal(number)})
 
     async def complete(self, agent: str, number: int) -> None:
-        await self._ask("complete", {"agent_id": agent, "number": number, **result(number)})
+        await self.ask("complete", {"agent_id": agent, "number": number, **result(number)})
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def _ask(self, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         message = await self._client.request(
             self._subjects[operation], orjson.dumps(body), TIMEOUT_SECONDS, headers={MESSAGE_ID: new_id()}
         )
         answer: dict[str, Any] = orjson.loads(message.data)
-        if "error" in answer:
+        if isinstance(answer.get("error"), dict) and "retryable" in answer["error"]:
             raise RuntimeError(f"agents.{operation}: {answer['error']}")
         return answer

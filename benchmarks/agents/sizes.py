@@ -19,6 +19,9 @@ class Sizes:
     kills: int
     """The number of killed programs of each contender in one turn."""
 
+    runs: int
+    """The number of runs of a workflow in one turn."""
 
-FULL: Final = Sizes(rounds=5, cycles=100, agents=50, seconds=1.5, kills=3)
-QUICK: Final = Sizes(rounds=3, cycles=40, agents=50, seconds=1.0, kills=1)
+
+FULL: Final = Sizes(rounds=5, cycles=100, agents=50, seconds=1.5, kills=3, runs=1_000)
+QUICK: Final = Sizes(rounds=3, cycles=40, agents=50, seconds=1.0, kills=1, runs=200)

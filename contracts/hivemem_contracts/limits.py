@@ -125,4 +125,26 @@ AGENT_BYTES: Final = 262_144
 CYCLE_ARTIFACTS: Final = 1_000
 """The files that one cycle names."""
 
+WORKFLOW_BYTES: Final = 262_144
+"""The definition of a workflow, encoded as JSON."""
+
+WORKFLOW_STEPS: Final = 500
+"""The steps of a definition, and of one branch."""
+
+WORKFLOW_BRANCHES: Final = 32
+STEP_ID_CHARACTERS: Final = 100
+RUN_STEPS: Final = 100_000
+"""The steps that one run takes at most; a definition may have a lower bound."""
+
+RUN_SIGNALS: Final = 100
+"""The signals of a run that nothing waits for yet."""
+
+STEPS_CLAIMED: Final = 100
+"""The steps that one claim takes."""
+
+STEP_SECONDS: Final = 31_536_000
+"""The longest timer, and the longest time limit of a step or a wait: a year."""
+
+STEP_WAIT_MAXIMUM_MS: Final = 60_000
+
 JSON_DEPTH: Final = 100

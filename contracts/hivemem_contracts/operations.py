@@ -4,7 +4,7 @@ From one declaration come the worker's endpoint, the client's typed method, the 
 help, the AsyncAPI document and the JSON Schemas.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import BaseModel
@@ -83,17 +83,30 @@ AnyOperation = Operation[..., Any, Any]
 
 
 class ServiceContract:
-    """The operations of one service, by name."""
+    """The operations of one service, by name. `aliases` are other service names in subjects, by which some of them can
+    be requested as well."""
 
-    def __init__(self, name: str, summary: str, operations: tuple[AnyOperation, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        operations: tuple[AnyOperation, ...],
+        *,
+        aliases: Mapping[str, Collection[AnyOperation]] | None = None,
+    ) -> None:
         self.name = name
         self.summary = summary
+        self._aliases = aliases or {}
         self._operations = {operation.name: operation for operation in operations}
         if len(self._operations) != len(operations):
             raise ValueError(f"service {name}: an operation is declared twice")
         for operation in operations:
             if operation.service != name:
                 raise ValueError(f"{operation!r} does not belong to service {name}")
+
+    def names_of(self, operation: AnyOperation) -> list[str]:
+        """Return the names of the service by which an operation can be requested, its own first."""
+        return [self.name, *(alias for alias, operations in self._aliases.items() if operation in operations)]
 
     def __iter__(self) -> Iterator[AnyOperation]:
         return iter(self._operations.values())

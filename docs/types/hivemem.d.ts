@@ -330,10 +330,75 @@ export interface BeginUpload {
   presigned?: boolean;
 }
 
+/** A step. Without `sleep_seconds` and `wait` it is a task, which a process claims and reports. */
+export interface BranchStep {
+  id: StepId;
+  /** The handler of the task; the step's id if left out. */
+  run?: Id | null;
+  /** A timer, in place of a task. */
+  sleep_seconds?: number | null;
+  /** A signal or a change, in place of a task. */
+  wait?: StepWait | null;
+  /** Over `state` and `input`; the step is skipped unless this is true. */
+  when?: Condition | null;
+  /** The first one whose condition is true comes next; else the following step. */
+  next?: StepTarget[] | null;
+  /** The key of the state that gets the output. */
+  save?: StateKey | null;
+  /** One attempt, if left out. */
+  retry?: RetryPolicy | null;
+  /** The time limit of an attempt. */
+  timeout_seconds?: number | null;
+  /** The handler that undoes the step if the run fails after it completed. */
+  compensate?: Id | null;
+  /** The run fails if it comes here more often. */
+  max_visits?: number;
+}
+
+export interface CancelRun {
+  run_id: Id;
+}
+
 /** Find out which files have to be uploaded before a commit. */
 export interface CheckWorkspace {
   workspace_id: Id;
   files: WorkspaceFile[];
+}
+
+/** Claim steps of a workflow that can run now, the longest-waiting first. */
+export interface ClaimSteps {
+  /** The workflow. */
+  name: Id;
+  /** Only steps of this run. */
+  run_id?: Id | null;
+  /** Only tasks of these handlers. */
+  handlers?: Id[] | null;
+  /** Milliseconds until others can claim them. */
+  lease?: number;
+  /** Wait at most this long for a step. */
+  wait_ms?: number;
+  limit?: number;
+}
+
+/** A step for the process that claimed it. */
+export interface ClaimedStep {
+  run_id: string;
+  /** The step's id, for the report. */
+  step: string;
+  /** The handler. */
+  name: string;
+  number: number;
+  kind: "task" | "compensation";
+  /** The input of the run. */
+  input?: Json;
+  state: { [key: string]: Json };
+  /** For a compensation, the output of the step that it undoes. */
+  output?: Json;
+  attempt: number;
+  /** Belongs to this attempt alone. */
+  token: number;
+  /** Others can claim the step after this moment: report or renew it before. */
+  until: Time;
 }
 
 export interface CollectGarbage {
@@ -382,6 +447,9 @@ export interface CompleteCycle {
   artifacts?: string[] | null;
   lease?: LeaseClaim | null;
 }
+
+/** A CEL expression that is true or not. One that has no value for its input is not. */
+export type Condition = string;
 
 export interface ConfirmErasure {
   receipt: Id;
@@ -720,6 +788,14 @@ export interface GetMemory {
   include_deleted?: boolean;
 }
 
+/** Read a run with its newest steps. A cursor leads to the steps before them. */
+export interface GetRun {
+  run_id: Id;
+  /** Number of steps to return. */
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 export interface GetSession {
   session_id: Id;
   /** Number of newest events to return. */
@@ -740,6 +816,12 @@ export interface GetState {
   scope_id?: Id | null;
   /** One key, with its prefix if it is shared; all of them if left out. */
   key?: StateKey | null;
+}
+
+export interface GetWorkflow {
+  name: Id;
+  /** The newest version, if left out. */
+  version?: number | null;
 }
 
 /** List the files of a version by path. */
@@ -950,6 +1032,15 @@ export interface ListRecords {
   cursor?: Cursor | null;
 }
 
+/** List runs, newest first. */
+export interface ListRuns {
+  /** Only runs of this workflow. */
+  name?: Id | null;
+  status?: "running" | "waiting" | "completed" | "failed" | "compensated" | "cancelled" | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 /** List sessions with all of the given properties. */
 export interface ListSessions {
   status?: "created" | "active" | "paused" | "terminated" | "archived" | null;
@@ -976,6 +1067,11 @@ export interface ListSessions {
 export interface ListVersions {
   session_id: Id;
   name: ArtifactName;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
+export interface ListWorkflows {
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -1027,6 +1123,8 @@ export interface MachineWritten {
   created_by: string;
   /** True if this version was stored before: the first result again. */
   duplicate?: boolean;
+  /** The states that no transitions lead to from the initial one. */
+  unreachable?: string[];
 }
 
 /** A page of the files of a session. */
@@ -1244,6 +1342,14 @@ export interface NewEvent {
   occurred_at?: Time | null;
 }
 
+export interface OnceRecorded {
+  /** Whether there is a result. */
+  recorded: boolean;
+  result?: Json;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+}
+
 /** The origin of a fork, which shares its events up to `sequence`. */
 export interface Origin {
   session_id: string;
@@ -1374,6 +1480,14 @@ export interface PutMemory {
   index?: string[] | false | null;
   expect_version?: number | null;
   lease?: LeaseClaim | null;
+}
+
+/** Store a new version of a workflow. Runs keep the version that they began with. */
+export interface PutWorkflow {
+  name: Id;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  definition: WorkflowDefinition;
+  expect_version?: number | null;
 }
 
 export interface QueryVectors {
@@ -1588,6 +1702,16 @@ export interface RecordLine {
   at: Time;
 }
 
+/** Record the result of a side effect of a step under a key, or look it up. The first result is kept. */
+export interface RecordOnce {
+  run_id: Id;
+  step: StepId;
+  token: number;
+  key: Id;
+  /** The result to record; left out, it is only looked up. At most 262,144 bytes as JSON in UTF-8. */
+  result?: Json;
+}
+
 export interface RecordPage {
   items: AgentRecord[];
   cursor: string | null;
@@ -1628,6 +1752,36 @@ export interface RenewLease {
   ttl_ms?: number | null;
 }
 
+/** Prolong the claim of a step. Refused once the step is not the caller's any more, or the run is cancelled. */
+export interface RenewStep {
+  run_id: Id;
+  step: StepId;
+  attempt: number;
+  token: number;
+  /** Milliseconds from now. */
+  lease?: number;
+}
+
+/** Report the result of a claimed step, and go on with the run. A report without `error` is a success. */
+export interface ReportStep {
+  run_id: Id;
+  step: StepId;
+  attempt: number;
+  token: number;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  output?: Json;
+  /** Any JSON but null: the attempt failed. At most 262,144 bytes as JSON in UTF-8. */
+  error?: Json;
+  /** With `error`: no further attempt can help. */
+  final?: boolean;
+  /** Claim the step that comes next in the run at once. */
+  claim_next?: boolean;
+  /** With `claim_next`: only a task of these handlers. */
+  handlers?: Id[] | null;
+  /** With `claim_next`: milliseconds of the claim. */
+  lease?: number;
+}
+
 export interface RestoreMemory {
   namespace: Namespace;
   key: Id;
@@ -1666,6 +1820,124 @@ export interface Resumed {
   cycle?: Cycle | null;
   /** `begin` a cycle; `propose` in the open one; `act` on its proposal, and complete it. */
   step: "begin" | "propose" | "act";
+}
+
+/** How often a failed step is tried, and the pauses between. */
+export interface RetryPolicy {
+  /** With the first one. */
+  attempts?: number;
+  delay_seconds?: number;
+  /** By which each pause is longer. */
+  factor?: number;
+  max_delay_seconds?: number;
+}
+
+export interface RetryRun {
+  run_id: Id;
+  /**
+   * The step to go on with. If left out, the step that failed or was cancelled; the first one for a run that was
+   * compensated.
+   */
+  step?: StepId | null;
+}
+
+/** A run with its state and its newest steps, in the order in which they began. */
+export interface Run {
+  run_id: string;
+  name: string;
+  /** The version of the workflow that it began with, and keeps. */
+  version: number;
+  status: "running" | "waiting" | "completed" | "failed" | "compensated" | "cancelled";
+  session_id?: string | null;
+  /** Why it failed: `{step, error}`. */
+  error?: Json;
+  /** Number of steps begun. */
+  step_count: number;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+  finished_at?: Time | null;
+  input?: Json;
+  /** That of its session, if it has one. */
+  state: { [key: string]: Json };
+  steps: RunStep[];
+  /** Leads to the steps before these. */
+  cursor?: string | null;
+}
+
+export interface RunPage {
+  items: RunSummary[];
+  cursor: string | null;
+}
+
+/** One visit of a run to a step. */
+export interface RunStep {
+  /** The step's id in the definition. */
+  id: string;
+  /** The handler of a task or a compensation; the id of any other step. */
+  name: string;
+  /** Counts the steps of the run from 1, in the order in which they began. */
+  number: number;
+  kind: "task" | "sleep" | "wait" | "parallel" | "compensation";
+  /** Counts the visits to this step from 1. */
+  visit: number;
+  /** The branch of a parallel step, from 0. */
+  branch?: number | null;
+  status: "pending" | "running" | "waiting" | "completed" | "failed" | "cancelled" | "skipped";
+  /** Number of claims so far. */
+  attempt: number;
+  output?: Json;
+  /** That of the last failed attempt. */
+  error?: Json;
+  claimed_by?: string | null;
+  /** The end of the claim, of the wait, or of the pause. */
+  until?: Time | null;
+  started_at?: Time | null;
+  finished_at?: Time | null;
+}
+
+/** A run without its steps and its state. */
+export interface RunSummary {
+  run_id: string;
+  name: string;
+  /** The version of the workflow that it began with, and keeps. */
+  version: number;
+  status: "running" | "waiting" | "completed" | "failed" | "compensated" | "cancelled";
+  session_id?: string | null;
+  /** Why it failed: `{step, error}`. */
+  error?: Json;
+  /** Number of steps begun. */
+  step_count: number;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+  finished_at?: Time | null;
+}
+
+/** A run after a write. */
+export interface RunWritten {
+  run_id: string;
+  name: string;
+  /** The version of the workflow that it began with, and keeps. */
+  version: number;
+  status: "running" | "waiting" | "completed" | "failed" | "compensated" | "cancelled";
+  session_id?: string | null;
+  /** Why it failed: `{step, error}`. */
+  error?: Json;
+  /** Number of steps begun. */
+  step_count: number;
+  created_by: string;
+  created_at: Time;
+  updated_at: Time;
+  finished_at?: Time | null;
+  input?: Json;
+  /** That of its session, if it has one. */
+  state: { [key: string]: Json };
+  steps: RunStep[];
+  /** Leads to the steps before these. */
+  cursor?: string | null;
+  /** True if this write was done before: the run as it is now. */
+  duplicate?: boolean;
 }
 
 /** Save a small file in one request. */
@@ -1821,6 +2093,15 @@ export interface SharedSessions {
   session_ids: string[];
 }
 
+/** Send a signal to a run. It is kept until a step waits for it. */
+export interface SignalRun {
+  run_id: Id;
+  /** The signal. */
+  name: Id;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  data?: Json;
+}
+
 export interface SnapshotNamespace {
   namespace: NamespacePrefix;
   /** Now, if left out; following pages use the same moment. */
@@ -1841,6 +2122,19 @@ export interface Source {
   cycle?: number | null;
   /** The path of a document. */
   document?: Id | null;
+}
+
+export interface StartRun {
+  /** The workflow. */
+  name: Id;
+  /** A ULID if left out. */
+  run_id?: Id | null;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  input?: Json;
+  /** The session whose state is the run's, and which gets each result as an event. */
+  session_id?: Id | null;
+  /** The newest version of the workflow, if left out. */
+  version?: number | null;
 }
 
 export interface StatArtifact {
@@ -1892,6 +2186,75 @@ export interface StatusChanged {
 export interface StatusPage {
   items: IndexStatus[];
   cursor: string | null;
+}
+
+/** The id of a step: 1 to 100 letters, digits, `_`, `.` and `-`. `end` is no step: it ends the run, or the branch. */
+export type StepId = string;
+
+export interface StepRenewed {
+  run_id: string;
+  step: string;
+  attempt: number;
+  token: number;
+  until: Time;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface StepReported {
+  run_id: string;
+  step: string;
+  number: number;
+  attempt: number;
+  /** `pending`: there will be another attempt. */
+  status: "pending" | "running" | "waiting" | "completed" | "failed" | "cancelled" | "skipped";
+  run_status: "running" | "waiting" | "completed" | "failed" | "compensated" | "cancelled";
+  /** The step that was claimed by `claim_next`. */
+  next?: ClaimedStep | null;
+  /** True if this was reported before: the first result again. */
+  duplicate?: boolean;
+}
+
+/** A step that may come next. */
+export interface StepTarget {
+  /** The step, or `end`. */
+  to: StepId;
+  /** Over `state`, `input`, `output` (of this step) and `signal` (the data that it waited for). */
+  when?: Condition | null;
+}
+
+/** What a step waits for: a signal to the run, or a change on the feed. */
+export interface StepWait {
+  /** The name of a signal, which `run_signal` sends. */
+  signal?: Id | null;
+  /** The entity of a change and the first parts of its address. */
+  change?: Id[] | null;
+  /** Over `change`, `state` and `input`: other changes are passed over. */
+  when?: Condition | null;
+  /** The step fails when this time is over. */
+  timeout_seconds?: number | null;
+  /** The step that comes then, in place of the failure. */
+  on_timeout?: StepId | null;
+}
+
+/** The claimed steps in `items`; the fields of the first one are here as well, or null. */
+export interface StepsClaimed {
+  run_id?: string | null;
+  step?: string | null;
+  name?: string | null;
+  number?: number | null;
+  kind?: string | null;
+  input?: Json;
+  state?: { [key: string]: Json } | null;
+  output?: Json;
+  attempt?: number | null;
+  token?: number | null;
+  until?: Time | null;
+  items: ClaimedStep[];
+  /** The status of the run that was asked for. */
+  run_status?: "running" | "waiting" | "completed" | "failed" | "compensated" | "cancelled" | null;
+  /** True if this claim was made before: what is left of it. */
+  duplicate?: boolean;
 }
 
 export interface StoreVector {
@@ -2071,6 +2434,80 @@ export interface Weights {
   dense?: number;
   /** The time after which recency has halved. */
   half_life_days?: number;
+}
+
+/** Steps in order. A run begins at the first one and is completed behind the last one, or at `end`. */
+export interface WorkflowDefinition {
+  description?: string | null;
+  steps: WorkflowStep[];
+  /** The run fails if it takes more steps. */
+  max_steps?: number;
+}
+
+export interface WorkflowPage {
+  /** By name. */
+  items: WorkflowSummary[];
+  cursor: string | null;
+}
+
+/** A step of the run itself, which may have branches side by side. */
+export interface WorkflowStep {
+  id: StepId;
+  /** The handler of the task; the step's id if left out. */
+  run?: Id | null;
+  /** A timer, in place of a task. */
+  sleep_seconds?: number | null;
+  /** A signal or a change, in place of a task. */
+  wait?: StepWait | null;
+  /** Over `state` and `input`; the step is skipped unless this is true. */
+  when?: Condition | null;
+  /** The first one whose condition is true comes next; else the following step. */
+  next?: StepTarget[] | null;
+  /** The key of the state that gets the output. */
+  save?: StateKey | null;
+  /** One attempt, if left out. */
+  retry?: RetryPolicy | null;
+  /** The time limit of an attempt. */
+  timeout_seconds?: number | null;
+  /** The handler that undoes the step if the run fails after it completed. */
+  compensate?: Id | null;
+  /** The run fails if it comes here more often. */
+  max_visits?: number;
+  /** Branches, each with its own steps in order. */
+  parallel?: BranchStep[][] | null;
+  /** Wait for all branches, or for the first one, which cancels the others. */
+  join?: "all" | "any";
+}
+
+/** The newest version of a workflow, without its steps. */
+export interface WorkflowSummary {
+  name: string;
+  version: number;
+  description?: string | null;
+  /** Number of steps, without those of branches. */
+  steps: number;
+  created_by: string;
+  created_at: Time;
+}
+
+/** A version of a workflow. */
+export interface WorkflowView {
+  name: string;
+  version: number;
+  definition: WorkflowDefinition;
+  created_by: string;
+  created_at: Time;
+}
+
+/** A version of a workflow right after a write. A definition that changes nothing makes no version. */
+export interface WorkflowWritten {
+  name: string;
+  version: number;
+  definition: WorkflowDefinition;
+  created_by: string;
+  created_at: Time;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
 }
 
 /** The bytes of a small file. */
@@ -2262,7 +2699,15 @@ export type Change =
   | ChangeOf<"cycle", "proposed", Cycle>
   | ChangeOf<"cycle", "completed", Cycle>
   | ChangeOf<"cycle", "failed", Cycle>
-  | ChangeOf<"cycle", "abandoned", Cycle>;
+  | ChangeOf<"cycle", "abandoned", Cycle>
+  | ChangeOf<"workflow", "defined", WorkflowSummary>
+  | ChangeOf<"run", "started", RunSummary>
+  | ChangeOf<"run", "waiting", RunSummary>
+  | ChangeOf<"run", "resumed", RunSummary>
+  | ChangeOf<"run", "completed", RunSummary>
+  | ChangeOf<"run", "failed", RunSummary>
+  | ChangeOf<"run", "compensated", RunSummary>
+  | ChangeOf<"run", "cancelled", RunSummary>;
 
 export interface ErrorOf<Code extends number, Name extends string, Retryable extends boolean> {
   code: Code;
@@ -2507,6 +2952,32 @@ export interface Operations {
   "agents.trace": { request: ReadTrace; reply: TracePage };
   /** Import the lines of a trace; known lines are left alone. */
   "agents.trace_import": { request: ImportTrace; reply: TraceImported };
+  /** Store a new version of a workflow. */
+  "agents.workflow_put": { request: PutWorkflow; reply: WorkflowWritten };
+  /** Read a workflow, its newest version or an older one. */
+  "agents.workflow_get": { request: GetWorkflow; reply: WorkflowView };
+  /** List workflows by name. */
+  "agents.workflows": { request: ListWorkflows; reply: WorkflowPage };
+  /** Start a run of a workflow. */
+  "agents.run_start": { request: StartRun; reply: RunWritten };
+  /** Read a run with its newest steps. */
+  "agents.run_get": { request: GetRun; reply: Run };
+  /** List runs by workflow and status, newest first. */
+  "agents.runs": { request: ListRuns; reply: RunPage };
+  /** Cancel a run; its running steps are not waited for. */
+  "agents.run_cancel": { request: CancelRun; reply: RunWritten };
+  /** Send a signal to a run. */
+  "agents.run_signal": { request: SignalRun; reply: RunWritten };
+  /** Go on with a run that failed or was cancelled. */
+  "agents.run_retry": { request: RetryRun; reply: RunWritten };
+  /** Claim steps that can run now. */
+  "agents.step_claim": { request: ClaimSteps; reply: StepsClaimed };
+  /** Report the result of a claimed step. */
+  "agents.step_report": { request: ReportStep; reply: StepReported };
+  /** Prolong the claim of a step. */
+  "agents.step_renew": { request: RenewStep; reply: StepRenewed };
+  /** Record the result of a side effect of a step, once. */
+  "agents.step_once": { request: RecordOnce; reply: OnceRecorded };
 }
 
 export type Request<Name extends keyof Operations> = Operations[Name]["request"];

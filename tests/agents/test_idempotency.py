@@ -3,6 +3,7 @@
 import pytest
 
 from hivemem_contracts.agents.operations import AGENTS
+from hivemem_contracts.agents.workflows.operations import OPERATIONS as WORKFLOW_OPERATIONS
 from hivemem_testing.agent import Body
 from hivemem_testing.idempotency import check_one_command, writes_of
 
@@ -38,6 +39,9 @@ async def bodies(bot: Bot, operation: str) -> tuple[Body, Body]:
     return {**ALPHA, **fields}, {**BETA, **fields}
 
 
-@pytest.mark.parametrize("operation", writes_of(AGENTS))
+OF_WORKFLOWS = {operation.name for operation in WORKFLOW_OPERATIONS}
+
+
+@pytest.mark.parametrize("operation", [name for name in writes_of(AGENTS) if name not in OF_WORKFLOWS])
 async def test_a_message_id_is_one_command(bot: Bot, operation: str) -> None:
     await check_one_command(bot, operation, lambda bot: bodies(bot, operation))

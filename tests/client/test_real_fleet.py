@@ -27,6 +27,8 @@ FILES = {
         '[{"type": "agent", "agent_id": "twin", "overrides": {}, "metadata": {}, "status": "active", "version": 1, '
         '"created_by": "bot", "created_at": "2026-01-31T09:00:00Z", "updated_at": "2026-01-31T09:00:00Z"}]'
     ),
+    "tour.json": '{"steps": [{"id": "look", "save": "ferries"}, {"id": "book"}]}',
+    "trip.yaml": "name: trip\nsteps:\n  - id: ask\n    wait: {signal: approved}\n  - id: book\n",
     "report.txt": "a report",
     "folder/pages/hello.txt": "hello",
     "files.json": (

@@ -43,6 +43,8 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "initial": ("a", "b"),
     "states": ("a", "b", "c"),
     "machine": ("machine", "m1"),
+    "run_id": tuple(f"run{number}" for number in range(9)),
+    "step": ("a", "b", "end"),
     "author": ("bot", "ann"),
     "sha256": ("0" * 64, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"),
     "content_type": ("text/plain", "application/json; charset=utf-8"),

@@ -34,6 +34,9 @@ class Filling:
 
     async def fill(self) -> Known:
         await self._ask("sessions", "machine_put", name="machine", definition=MACHINE)
+        await self._ask("agents", "workflow_put", name="machine", definition={"steps": [{"id": "a"}, {"id": "b"}]})
+        for number in range(5):
+            await self._ask("agents", "run_start", name="machine", run_id=f"run{number}")
         await asyncio.gather(*map(self._fill_session, IDS), *map(self._fill_namespace, NAMESPACES))
         for number in range(5):
             await self._ask("vectors", "store", id=f"v{number}", embedding=[0.1, 0.2, number])

@@ -12,7 +12,7 @@ from hivemem_contracts.sessions.models import Machine, Transition
 from hivemem_contracts.sessions.requests import PutMachine
 from hivemem_runtime.expressions.budget import Meter
 from hivemem_sessions.decisions import put_machine
-from hivemem_sessions.decisions.machines import checked_definition, passes
+from hivemem_sessions.decisions.machines import checked_definition, passes, unreachable_states
 from hivemem_sessions.entities import MACHINE
 
 from .heads import DictHeads
@@ -37,6 +37,12 @@ def reference(machine: Machine, at: str, event: str, n: int) -> str | None:
         if arrow.source == at and arrow.event == event and holds[arrow.when]:
             return arrow.target
     return None
+
+
+def test_states_that_no_transition_leads_to_are_reported() -> None:
+    arrows = [Transition(source=source, event="x", target=target) for source, target in ("ab", "ba", "cd")]
+    machine = Machine(initial="a", states=["a", "b", "c", "d"], transitions=arrows)
+    assert unreachable_states(machine) == ["c", "d"]
 
 
 @given(machines, st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 4)), max_size=10))

@@ -4,6 +4,20 @@ from typing import Final
 
 from hivemem_contracts.agents import replies, requests
 from hivemem_contracts.agents.models import Agent, Cycle
+from hivemem_contracts.agents.workflows.operations import OPERATIONS as WORKFLOW_OPERATIONS
+from hivemem_contracts.agents.workflows.operations import RUN_CANCEL as RUN_CANCEL
+from hivemem_contracts.agents.workflows.operations import RUN_GET as RUN_GET
+from hivemem_contracts.agents.workflows.operations import RUN_RETRY as RUN_RETRY
+from hivemem_contracts.agents.workflows.operations import RUN_SIGNAL as RUN_SIGNAL
+from hivemem_contracts.agents.workflows.operations import RUN_START as RUN_START
+from hivemem_contracts.agents.workflows.operations import RUNS as RUNS
+from hivemem_contracts.agents.workflows.operations import STEP_CLAIM as STEP_CLAIM
+from hivemem_contracts.agents.workflows.operations import STEP_ONCE as STEP_ONCE
+from hivemem_contracts.agents.workflows.operations import STEP_RENEW as STEP_RENEW
+from hivemem_contracts.agents.workflows.operations import STEP_REPORT as STEP_REPORT
+from hivemem_contracts.agents.workflows.operations import WORKFLOW_GET as WORKFLOW_GET
+from hivemem_contracts.agents.workflows.operations import WORKFLOW_PUT as WORKFLOW_PUT
+from hivemem_contracts.agents.workflows.operations import WORKFLOWS as WORKFLOWS
 from hivemem_contracts.errors import AlreadyExists, IllegalTransition, LeaseHeld, NotFound, RevisionConflict
 from hivemem_contracts.operations import Operation, ServiceContract
 
@@ -164,7 +178,7 @@ TRACE_IMPORT = Operation(
 
 AGENTS: Final = ServiceContract(
     NAME,
-    "Agents: their cycles of proposal and result, and their records.",
+    "Agents: their cycles of proposal and result, their records, and workflows.",
     (
         REGISTER,
         GET,
@@ -183,5 +197,7 @@ AGENTS: Final = ServiceContract(
         PRUNE,
         TRACE,
         TRACE_IMPORT,
+        *WORKFLOW_OPERATIONS,
     ),
+    aliases={"workflows": WORKFLOW_OPERATIONS},
 )

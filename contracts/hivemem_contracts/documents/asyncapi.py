@@ -37,6 +37,8 @@ _PARAMETERS: Final = {
     "agent_id": f"The registered agent. {_TOKEN}",
     "number": f"The number of the cycle. {_TOKEN}",
     "workspace_id": f"The workspace. {_TOKEN}",
+    "workflow": f"The name of the workflow. {_TOKEN}",
+    "run_id": f"The run. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}

@@ -57,6 +57,12 @@ _LIMITS: Final = (
     ("the duration of a lease", limits.LEASE_MAXIMUM_MS, f"ms, and at least {limits.LEASE_MINIMUM_MS}"),
     ("the wait for a lease", limits.LEASE_WAIT_MAXIMUM_MS, "ms"),
     ("the queue of one lease", limits.LEASE_WAITERS, "requests"),
+    ("the definition of a workflow, as JSON", limits.WORKFLOW_BYTES, "bytes"),
+    ("the steps of a workflow, and of one branch", limits.WORKFLOW_STEPS, "steps"),
+    ("the steps that one run takes", limits.RUN_STEPS, "steps"),
+    ("the signals of a run that no step has waited for", limits.RUN_SIGNALS, "signals"),
+    ("the steps of one claim", limits.STEPS_CLAIMED, "steps"),
+    ("the wait for a step", limits.STEP_WAIT_MAXIMUM_MS, "ms"),
     ("nesting of objects and arrays, including the body", limits.JSON_DEPTH, "levels"),
 )
 

@@ -123,3 +123,6 @@ class MachineWritten(MachineView):
     duplicate: bool = Field(
         default=False, description="True if this version was stored before: the first result again."
     )
+    unreachable: list[str] = Field(
+        default_factory=list, description="The states that no transitions lead to from the initial one."
+    )

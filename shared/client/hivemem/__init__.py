@@ -46,11 +46,22 @@ if TYPE_CHECKING:
     from hivemem.runner_step import RunnerStep as RunnerStep
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
+    from hivemem.workflows.current_step import StepFailed as StepFailed
+    from hivemem.workflows.declarations import Retry as Retry
+    from hivemem.workflows.declarations import parallel as parallel
+    from hivemem.workflows.declarations import sleep as sleep
+    from hivemem.workflows.declarations import step as step
+    from hivemem.workflows.declarations import wait_change as wait_change
+    from hivemem.workflows.declarations import wait_signal as wait_signal
+    from hivemem.workflows.workflow import Workflow as Workflow
     from hivemem_contracts.agents.models import Agent as Agent
     from hivemem_contracts.agents.models import AgentRecord as AgentRecord
     from hivemem_contracts.agents.models import Cycle as Cycle
     from hivemem_contracts.agents.models import Tool as Tool
     from hivemem_contracts.agents.models import WorkspaceCue as WorkspaceCue
+    from hivemem_contracts.agents.workflows.definition import WorkflowDefinition as WorkflowDefinition
+    from hivemem_contracts.agents.workflows.models import Run as Run
+    from hivemem_contracts.agents.workflows.models import RunStep as RunStep
     from hivemem_contracts.artifacts.models import Artifact as Artifact
     from hivemem_contracts.artifacts.models import Upload as Upload
     from hivemem_contracts.errors import AlreadyExists as AlreadyExists
@@ -115,7 +126,12 @@ _HOMES = {
     "hivemem.runner_context": ("StepContext",),
     "hivemem.runner_step": ("RunnerStep",),
     "hivemem.transfer": ("Exported", "Progress"),
+    "hivemem.workflows.current_step": ("StepFailed",),
+    "hivemem.workflows.declarations": ("Retry", "parallel", "sleep", "step", "wait_change", "wait_signal"),
+    "hivemem.workflows.workflow": ("Workflow",),
     "hivemem_contracts.agents.models": ("Agent", "AgentRecord", "Cycle", "Tool", "WorkspaceCue"),
+    "hivemem_contracts.agents.workflows.definition": ("WorkflowDefinition",),
+    "hivemem_contracts.agents.workflows.models": ("Run", "RunStep"),
     "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),
     "hivemem_contracts.errors": (
         "AlreadyExists",

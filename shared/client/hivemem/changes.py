@@ -10,6 +10,7 @@ from pydantic import Field
 from hivemem.received import NoValue, OtherChange, Received
 from hivemem_contracts.agents import changes as agents_changes
 from hivemem_contracts.agents import models as agents_models
+from hivemem_contracts.agents.workflows import models as workflows_models
 from hivemem_contracts.artifacts import models as artifacts_models
 from hivemem_contracts.memory import changes as memory_changes
 from hivemem_contracts.memory import models as memory_models
@@ -290,6 +291,70 @@ class CycleAbandoned(Received, frozen=True):
     value: agents_models.Cycle | None = None
 
 
+class WorkflowDefined(Received, frozen=True):
+    """A version of a workflow was stored."""
+
+    entity: Literal["workflow"]
+    operation: Literal["defined"]
+    value: workflows_models.WorkflowSummary | None = None
+
+
+class RunStarted(Received, frozen=True):
+    """A run of a workflow began."""
+
+    entity: Literal["run"]
+    operation: Literal["started"]
+    value: workflows_models.RunSummary | None = None
+
+
+class RunWaiting(Received, frozen=True):
+    """All that is left of a run waits."""
+
+    entity: Literal["run"]
+    operation: Literal["waiting"]
+    value: workflows_models.RunSummary | None = None
+
+
+class RunResumed(Received, frozen=True):
+    """A run goes on after a wait or a retry."""
+
+    entity: Literal["run"]
+    operation: Literal["resumed"]
+    value: workflows_models.RunSummary | None = None
+
+
+class RunCompleted(Received, frozen=True):
+    """A run took its last step."""
+
+    entity: Literal["run"]
+    operation: Literal["completed"]
+    value: workflows_models.RunSummary | None = None
+
+
+class RunFailed(Received, frozen=True):
+    """A run failed."""
+
+    entity: Literal["run"]
+    operation: Literal["failed"]
+    value: workflows_models.RunSummary | None = None
+
+
+class RunCompensated(Received, frozen=True):
+    """A run failed, and its steps are undone."""
+
+    entity: Literal["run"]
+    operation: Literal["compensated"]
+    value: workflows_models.RunSummary | None = None
+
+
+class RunCancelled(Received, frozen=True):
+    """A run was cancelled."""
+
+    entity: Literal["run"]
+    operation: Literal["cancelled"]
+    value: workflows_models.RunSummary | None = None
+
+
 SessionChange = Annotated[
     SessionCreated
     | SessionForked
@@ -341,6 +406,15 @@ CycleChange = Annotated[
 ]
 """Every change of the entity `cycle`."""
 
+WorkflowChange = WorkflowDefined
+"""Every change of the entity `workflow`."""
+
+RunChange = Annotated[
+    RunStarted | RunWaiting | RunResumed | RunCompleted | RunFailed | RunCompensated | RunCancelled,
+    Field(discriminator="operation"),
+]
+"""Every change of the entity `run`."""
+
 KnownChange = Annotated[
     SessionChange
     | EventChange
@@ -353,7 +427,9 @@ KnownChange = Annotated[
     | WorkspaceChange
     | IndexChange
     | AgentChange
-    | CycleChange,
+    | CycleChange
+    | WorkflowChange
+    | RunChange,
     Field(discriminator="entity"),
 ]
 

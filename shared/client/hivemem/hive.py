@@ -35,6 +35,7 @@ from hivemem.publishing import (
 from hivemem.retries import ask
 from hivemem.transfer import Exported, Progress, export_lines, export_to
 from hivemem.wait_options import patient_options
+from hivemem.workflows.service import WorkflowsOfClient
 from hivemem.workspaces import Workspaces
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
@@ -59,7 +60,7 @@ class OptionFields(TypedDict, total=False):
     traceparent: str | None
 
 
-class Hive(Services):
+class Hive(Services, WorkflowsOfClient):
     """One agent of one tenant. It connects at its first use; safe to use from many tasks of one event loop at once.
 
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. Without one, it is

@@ -60,6 +60,16 @@ def checked_definition(machine: Machine, field: str) -> dict[str, Any]:
     return definition
 
 
+def unreachable_states(machine: Machine) -> list[str]:
+    """Return the states that no transitions lead to from the initial one, in the order of the definition."""
+    reached, new = {machine.initial}, [machine.initial]
+    while new:
+        targets = {transition.target for transition in machine.transitions if transition.source in new}
+        new = list(targets - reached)
+        reached |= targets
+    return [state for state in machine.states if state not in reached]
+
+
 def _check_guard(field: str, guard: str, meter: Meter) -> None:
     """Refuse a guard that is invalid or exceeds the budget for any input. All guards share the meter."""
     try:

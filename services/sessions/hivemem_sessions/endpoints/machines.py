@@ -12,6 +12,7 @@ from hivemem_runtime.ledger.entity import Stamp
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_runtime.service import Call, Service
 from hivemem_sessions.decisions import put_machine
+from hivemem_sessions.decisions.machines import unreachable_states
 from hivemem_sessions.entities import MACHINE, MachineRecord
 
 
@@ -26,7 +27,8 @@ def plan_machine_put(call: Call, body: requests.PutMachine) -> Write:
 
 def answer_machine(call: Call, body: Any, outcome: Outcome) -> MachineWritten:
     assert outcome.stamp is not None
-    return MachineWritten(**vars(_view(outcome.stamp, outcome.record)), duplicate=outcome.duplicate)
+    view = _view(outcome.stamp, outcome.record)
+    return MachineWritten(**vars(view), duplicate=outcome.duplicate, unreachable=unreachable_states(view.definition))
 
 
 async def get_machine(ledger: Ledger, call: Call, body: requests.GetMachine) -> MachineView:

@@ -19,6 +19,7 @@ from hivemem.options import DEFAULT_TENANT, DEFAULT_URL, URL_VARIABLE
 TOPICS = {
     "recall": ("hivemem.cli.recall", "Find memories by meaning and by words."),
     "workspaces": ("hivemem.cli.workspaces", "Workspaces, folders as a whole: snapshot, restore, diff."),
+    "workflows": ("hivemem.cli.workflows", "Workflows: store definitions, start runs and look after them."),
     "tail": ("hivemem.cli.tail", "Follow the feed of changes, one line each."),
     "dead": ("hivemem.cli.dead", "Dead letters, commands that can never succeed: list, show, replay, discard."),
     "bench": ("hivemem.cli.bench", "Measure appends: rates and percentiles."),
@@ -31,7 +32,7 @@ PLUGIN_GROUP = "From other packages"
 GROUPS = {
     "Services, one operation each": tuple(SERVICES),
     "Whole folders": ("workspaces",),
-    "Find and follow": ("recall", "tail"),
+    "Find and follow": ("recall", "workflows", "tail"),
     "Run the fleet": ("up", "doctor", "dead", "bench", "version"),
 }
 """The boxes of the main help."""

@@ -7,5 +7,5 @@ SERVICES: Final = {
     "memory": "Memories: versioned values in namespaces, with history, leases and an audit.",
     "artifacts": "Artifacts: files of a session, versioned, of any size, and workspaces, folders as a whole.",
     "vectors": "Vectors: memories found by meaning, and an index of one's own.",
-    "agents": "Agents: their cycles of proposal and result, and their records.",
+    "agents": "Agents: their cycles of proposal and result, their records, and workflows.",
 }

@@ -21,12 +21,24 @@ from hivemem_contracts.agents.replies import (
     TracePage,
 )
 from hivemem_contracts.agents.requests import AgentLine, CycleLine, RecordLine
+from hivemem_contracts.agents.workflows.definition import WorkflowDefinition
+from hivemem_contracts.agents.workflows.models import Run, WorkflowView
+from hivemem_contracts.agents.workflows.replies import (
+    OnceRecorded,
+    RunPage,
+    RunWritten,
+    StepRenewed,
+    StepReported,
+    StepsClaimed,
+    WorkflowPage,
+    WorkflowWritten,
+)
 from hivemem_contracts.json_values import Json
 from hivemem_contracts.memory.models import LeaseClaim
 
 
 class AgentsOperations(ServiceMethods):
-    """Agents: their cycles of proposal and result, and their records."""
+    """Agents: their cycles of proposal and result, their records, and workflows."""
 
     @writes(operations.REGISTER)
     async def register(
@@ -408,3 +420,308 @@ class AgentsOperations(ServiceMethods):
                 IdempotencyConflict.
         """
         return await self._send(operations.TRACE_IMPORT, locals())
+
+    @writes(operations.WORKFLOW_PUT)
+    async def workflow_put(
+        self,
+        *,
+        name: str,
+        definition: WorkflowDefinition,
+        expect_version: int | None = None,
+    ) -> WorkflowWritten:
+        """Store a new version of a workflow.
+
+        Runs keep the version that they began with.
+
+        Args:
+            expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
+
+        Raises:
+            RevisionConflict: `expect_revision` or `expect_version` does not match; the context has `expected` and
+                `actual`.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.WORKFLOW_PUT, locals())
+
+    @reads(operations.WORKFLOW_GET)
+    async def workflow_get(
+        self,
+        *,
+        name: str,
+        version: int | None = None,
+    ) -> WorkflowView:
+        """Read a workflow, its newest version or an older one.
+
+        Args:
+            version: The newest version, if left out.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKFLOW_GET, locals())
+
+    @reads(operations.WORKFLOWS)
+    async def workflows(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> WorkflowPage:
+        """List workflows by name.
+
+        Args:
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.WORKFLOWS, locals())
+
+    @writes(operations.RUN_START)
+    async def run_start(
+        self,
+        *,
+        name: str,
+        run_id: str | None = None,
+        input: Json = None,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> RunWritten:
+        """Start a run of a workflow.
+
+        Args:
+            name: The workflow.
+            run_id: A ULID if left out.
+            session_id: The session whose state is the run's, and which gets each result as an event.
+            version: The newest version of the workflow, if left out.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            AlreadyExists: Something with this id exists already.
+            IllegalTransition: The status or machine transition is not allowed; the context has the `allowed` ones.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.RUN_START, locals())
+
+    @reads(operations.RUN_GET)
+    async def run_get(
+        self,
+        *,
+        run_id: str,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Run:
+        """Read a run with its newest steps.
+
+        A cursor leads to the steps before them.
+
+        Args:
+            limit: Number of steps to return. From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.RUN_GET, locals())
+
+    @reads(operations.RUNS)
+    async def runs(
+        self,
+        *,
+        name: str | None = None,
+        status: Literal["running", "waiting", "completed", "failed", "compensated", "cancelled"] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """List runs by workflow and status, newest first.
+
+        Args:
+            name: Only runs of this workflow.
+            limit: From 1 to 1000.
+            cursor: The cursor of the previous page.
+
+        Raises:
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable.
+        """
+        return await self._send(operations.RUNS, locals())
+
+    @writes(operations.RUN_CANCEL)
+    async def run_cancel(
+        self,
+        *,
+        run_id: str,
+    ) -> RunWritten:
+        """Cancel a run; its running steps are not waited for.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            IllegalTransition: The status or machine transition is not allowed; the context has the `allowed` ones.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.RUN_CANCEL, locals())
+
+    @writes(operations.RUN_SIGNAL)
+    async def run_signal(
+        self,
+        *,
+        run_id: str,
+        name: str,
+        data: Json = None,
+    ) -> RunWritten:
+        """Send a signal to a run.
+
+        It is kept until a step waits for it.
+
+        Args:
+            name: The signal.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            IllegalTransition: The status or machine transition is not allowed; the context has the `allowed` ones.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.RUN_SIGNAL, locals())
+
+    @writes(operations.RUN_RETRY)
+    async def run_retry(
+        self,
+        *,
+        run_id: str,
+        step: str | None = None,
+    ) -> RunWritten:
+        """Go on with a run that failed or was cancelled.
+
+        Args:
+            step: The step to go on with. If left out, the step that failed or was cancelled; the first one for a run
+                that was compensated.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            IllegalTransition: The status or machine transition is not allowed; the context has the `allowed` ones.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.RUN_RETRY, locals())
+
+    @writes(operations.STEP_CLAIM)
+    async def step_claim(
+        self,
+        *,
+        name: str,
+        run_id: str | None = None,
+        handlers: Sequence[str] | None = None,
+        lease: int = 30000,
+        wait_ms: int = 0,
+        limit: int = 1,
+    ) -> StepsClaimed:
+        """Claim steps that can run now.
+
+        Args:
+            name: The workflow.
+            run_id: Only steps of this run.
+            handlers: Only tasks of these handlers.
+            lease: Milliseconds until others can claim them. From 100 to 3600000.
+            wait_ms: Wait at most this long for a step. From 0 to 60000.
+            limit: From 1 to 100.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.STEP_CLAIM, locals())
+
+    @writes(operations.STEP_REPORT)
+    async def step_report(
+        self,
+        *,
+        run_id: str,
+        step: str,
+        attempt: int,
+        token: int,
+        output: Json = None,
+        error: Json = None,
+        final: bool = False,
+        claim_next: bool = False,
+        handlers: Sequence[str] | None = None,
+        lease: int = 30000,
+    ) -> StepReported:
+        """Report the result of a claimed step.
+
+        A report without `error` is a success.
+
+        Args:
+            attempt: From 1 to 1000000.
+            error: Any JSON but None: the attempt failed.
+            final: With `error`: no further attempt can help.
+            claim_next: Claim the step that comes next in the run at once.
+            handlers: With `claim_next`: only a task of these handlers.
+            lease: With `claim_next`: milliseconds of the claim. From 100 to 3600000.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            LeaseHeld: Another holder has the lease; the context has the `holder` and `expires_at`.
+            IllegalTransition: The status or machine transition is not allowed; the context has the `allowed` ones.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.STEP_REPORT, locals())
+
+    @writes(operations.STEP_RENEW)
+    async def step_renew(
+        self,
+        *,
+        run_id: str,
+        step: str,
+        attempt: int,
+        token: int,
+        lease: int = 30000,
+    ) -> StepRenewed:
+        """Prolong the claim of a step.
+
+        Refused once the step is not the caller's any more, or the run is cancelled.
+
+        Args:
+            attempt: From 1 to 1000000.
+            lease: Milliseconds from now. From 100 to 3600000.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            LeaseHeld: Another holder has the lease; the context has the `holder` and `expires_at`.
+            IllegalTransition: The status or machine transition is not allowed; the context has the `allowed` ones.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.STEP_RENEW, locals())
+
+    @writes(operations.STEP_ONCE)
+    async def step_once(
+        self,
+        *,
+        run_id: str,
+        step: str,
+        token: int,
+        key: str,
+        result: Json = MISSING,
+    ) -> OnceRecorded:
+        """Record the result of a side effect of a step, once.
+
+        The first result is kept.
+
+        Args:
+            result: The result to record; left out, it is only looked up.
+
+        Raises:
+            NotFound: No such session, memory, artifact, agent, window or version.
+            LeaseHeld: Another holder has the lease; the context has the `holder` and `expires_at`.
+            HiveError: As any operation: InvalidRequest, Forbidden, TooLarge, Overloaded, Internal, Unavailable,
+                IdempotencyConflict.
+        """
+        return await self._send(operations.STEP_ONCE, locals())

@@ -21,6 +21,7 @@ from hivemem.sync.feed import BlockingFeed
 from hivemem.sync.leases import BlockingLease
 from hivemem.sync.loop_thread import LoopThread
 from hivemem.sync.pipeline import BlockingPipeline
+from hivemem.sync.workflows import BlockingWorkflows
 from hivemem.sync.workspaces import BlockingWorkspaces
 from hivemem.transfer import Progress
 from hivemem_contracts.operations import Fields
@@ -178,6 +179,11 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
     def workspaces(self) -> BlockingWorkspaces:
         """Folders as a whole: snapshots, restores and differences."""
         return BlockingWorkspaces(self.wrapped.workspaces, self.thread)
+
+    @property
+    def workflows(self) -> BlockingWorkflows:
+        """Workflows and their runs."""
+        return BlockingWorkflows(self.wrapped.workflows, self.thread)
 
     @property
     def dead(self) -> BlockingDeadLetters:

@@ -100,7 +100,7 @@ class BlockingVectorsOperations(Blocking[VectorsOperations]):
 
 
 class BlockingAgentsOperations(Blocking[AgentsOperations]):
-    """Agents: their cycles of proposal and result, and their records."""
+    """Agents: their cycles of proposal and result, their records, and workflows."""
 
     register = blocking_command(AgentsOperations.register)
     get = blocking(AgentsOperations.get)
@@ -119,3 +119,16 @@ class BlockingAgentsOperations(Blocking[AgentsOperations]):
     prune = blocking_command(AgentsOperations.prune)
     trace = blocking(AgentsOperations.trace)
     trace_import = blocking_command(AgentsOperations.trace_import)
+    workflow_put = blocking_command(AgentsOperations.workflow_put)
+    workflow_get = blocking(AgentsOperations.workflow_get)
+    workflows = blocking(AgentsOperations.workflows)
+    run_start = blocking_command(AgentsOperations.run_start)
+    run_get = blocking(AgentsOperations.run_get)
+    runs = blocking(AgentsOperations.runs)
+    run_cancel = blocking_command(AgentsOperations.run_cancel)
+    run_signal = blocking_command(AgentsOperations.run_signal)
+    run_retry = blocking_command(AgentsOperations.run_retry)
+    step_claim = blocking_command(AgentsOperations.step_claim)
+    step_report = blocking_command(AgentsOperations.step_report)
+    step_renew = blocking_command(AgentsOperations.step_renew)
+    step_once = blocking_command(AgentsOperations.step_once)

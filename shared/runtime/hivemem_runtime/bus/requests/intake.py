@@ -99,9 +99,10 @@ class Requests:
     async def start(self) -> None:
         for served in self._served:
             take = partial(self._take, served)
-            endpoint = served.endpoint
-            subscription = await subscribe_direct(self._client, endpoint.subject, take, queue=endpoint.queue_group)
-            self._subscriptions.append(subscription)
+            operation, queue = served.operation, served.endpoint.queue_group
+            for name in self._service.contract.names_of(operation):
+                subject = f"hive.req.*.*.{name}.{operation.name}"
+                self._subscriptions.append(await subscribe_direct(self._client, subject, take, queue=queue))
         await self._discovery.start()
         await settle(self._client)
 

@@ -1,0 +1,1 @@
+"""The rules of workflows, as pure functions."""

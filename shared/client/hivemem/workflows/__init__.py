@@ -1,0 +1,1 @@
+"""Workflows: classes whose methods are steps, and the processes that run them."""
