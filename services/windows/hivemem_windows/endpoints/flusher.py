@@ -1,0 +1,148 @@
+"""Flushes windows: those that are queued, and those that a request asks for."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from hivemem_contracts.errors import HiveError, NotFound
+from hivemem_contracts.identifiers import new_id
+from hivemem_runtime.background import LoopingBackground
+from hivemem_runtime.clock import elapsed_seconds
+from hivemem_runtime.ledger.port import Committed, Ledger, system_write, value_of
+from hivemem_windows.decisions.counting import count_message
+from hivemem_windows.decisions.flushing import FlushPlan, Replan, apply_flush, claim_flush, plan_flush
+from hivemem_windows.decisions.windows import Rules, StaleResource
+from hivemem_windows.endpoints.message_cache import MessageCache
+from hivemem_windows.endpoints.resource_rules import ResourceRules
+from hivemem_windows.entities.contents import CONTENT, Content
+from hivemem_windows.entities.windows import WINDOW
+from hivemem_windows.summaries import Summarizer, cut_to
+
+log = structlog.get_logger("hivemem.windows")
+
+QUEUED: Final = 10_000
+"""The windows that wait for this worker; the sweep finds those of more again."""
+AT_ONCE: Final = 8
+CLAIM_SECONDS: Final = 120.0
+"""How long a worker may take for a summary before another one makes it as well; only one of them is applied."""
+SUMMARIZED: Final = 2_000
+"""The messages that one summary is made from: the newest ones."""
+TRIES: Final = 10
+
+
+class Flusher(LoopingBackground):
+    def __init__(self, ledger: Ledger, rules: ResourceRules, summarizer: Summarizer) -> None:
+        super().__init__("flusher")
+        self._ledger, self._rules, self._summarizer = ledger, rules, summarizer
+        self._cache = MessageCache(ledger)
+        self._runner = new_id()
+        self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue(QUEUED)
+        self._under_way: set[tuple[str, str]] = set()
+        ledger.on_commit(self._committed)
+
+    def _committed(self, records: Sequence[Committed]) -> None:
+        for committed in records:
+            if committed.entity is not WINDOW or committed.erased or committed.record.operation != "appended":
+                continue
+            if committed.record.value["flush"] == "queued":
+                self.queue(committed.stamp.tenant, committed.stamp.id)
+
+    def queue(self, tenant: str, id: str) -> None:
+        """Flush a window soon, if a flush of it is queued. What finds no room here is found by the next sweep."""
+        with suppress(asyncio.QueueFull):
+            self._queue.put_nowait((tenant, id))
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while not self.stopping:
+            window = await self._queue.get()
+            if window in self._under_way:
+                continue
+            self._under_way.add(window)
+            try:
+                await self.flush(*window)
+            except HiveError as error:
+                log.warning("flush postponed", window=window[1], error=str(error))
+            except Exception:
+                log.exception("flush failed", window=window[1])
+            finally:
+                self._under_way.discard(window)
+
+    async def flush(self, tenant: str, id: str) -> dict[str, Any] | None:
+        """Do the flush that is queued for a window. Return its outcome, or None if there is none or another worker does
+        it."""
+        for _ in range(TRIES):
+            content = value_of(await self._ledger.head(CONTENT, tenant, id))
+            if content is None or content.flush is None:
+                return None
+            try:
+                rules = await self._rules.rules(tenant, content.resource)
+            except NotFound:
+                return None
+            with suppress(Replan, StaleResource):
+                return await self._flush(tenant, id, content, rules)
+        return None
+
+    async def _flush(self, tenant: str, id: str, content: Content, rules: Rules) -> dict[str, Any] | None:
+        plan = plan_flush(content, rules)
+        if plan.summary == "model" and not await self._claim(tenant, id, plan.flush_id):
+            return None
+        began = elapsed_seconds()
+        summary, fallback = await self._summary(tenant, id, content, plan, rules)
+        took_ms = int((elapsed_seconds() - began) * 1_000)
+        apply = partial(apply_flush, id=id, plan=plan, summary=summary, rules=rules, fallback=fallback, took_ms=took_ms)
+        outcome = await self._ledger.commit(
+            system_write(tenant, WINDOW, id, lambda heads, now: apply(heads, now=now), ((CONTENT, id),))
+        )
+        answer: dict[str, Any] | None = outcome.answer
+        return answer
+
+    async def _claim(self, tenant: str, id: str, flush_id: str) -> bool:
+        outcome = await self._ledger.commit(
+            system_write(
+                tenant,
+                CONTENT,
+                id,
+                lambda heads, now: claim_flush(heads, id, flush_id, self._runner, CLAIM_SECONDS, now),
+            )
+        )
+        return bool(outcome.answer)
+
+    async def _summary(
+        self, tenant: str, id: str, content: Content, plan: FlushPlan, rules: Rules
+    ) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the summary with its tokens, which are no more than what it replaces, and why the model failed."""
+        if plan.summary == "none" or not plan.sequences:
+            return None, None
+        provider, before = rules.resource.token_provider, content.summary
+        sequences = plan.sequences[-SUMMARIZED:]
+        found = await self._cache.messages(tenant, id, sequences)
+        messages = [orjson.loads(found[sequence]) for sequence in sequences if sequence in found]
+        sizes = sum(message["tokens"] for message in messages) + (0 if before is None else before["tokens"])
+        limit = min(rules.limits.summary_tokens, sizes)
+        earlier = "" if before is None else before["text"]
+        made = await self._summarizer.summarize(earlier, messages, limit, plan.summary)
+
+        def count(text: str) -> int:
+            return count_message(provider, {"role": "system", "content": text})
+
+        text = cut_to(made.text, limit, count)
+        if not text:
+            return None, made.fallback
+        summary = {
+            "text": text,
+            "tokens": count(text),
+            "messages": len(plan.sequences) + (0 if before is None else before["messages"]),
+            "by": made.by,
+            "through": plan.sequences[-1] if before is None else max(plan.sequences[-1], before["through"]),
+        }
+        return summary, made.fallback
