@@ -1,4 +1,4 @@
-"""A windows worker and a memory worker on a bus of their own; every test has a tenant of its own."""
+"""Two windows workers, with those of memory and sessions, on a bus of their own; every test has its own tenant."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -12,6 +12,8 @@ from nats.aio.client import Client
 from hivemem_memory.worker import MemorySettings
 from hivemem_memory.worker import build as build_memory
 from hivemem_runtime.worker import Worker
+from hivemem_sessions.worker import SessionsSettings
+from hivemem_sessions.worker import build as build_sessions
 from hivemem_testing import agent
 from hivemem_testing.agent import Body, connect
 from hivemem_testing.servers import packaged_nats
@@ -26,6 +28,12 @@ class Writer(agent.Agent):
     """An agent that shares windows of the resource `chat`."""
 
     SERVICE: ClassVar[str] = "windows"
+    others: ClassVar[Worker]
+    """The other worker, which may have answered any of the requests."""
+
+    async def announced(self) -> None:
+        await super().announced()
+        await agent.Agent(self.client, self.others, self.tenant).announced()
 
     async def declare(self, **fields: Any) -> Body:
         """Declare the resource `chat`: by default for 10 messages."""
@@ -50,12 +58,20 @@ class Writer(agent.Agent):
             cursor = {"cursor": page["cursor"]}
 
 
+@dataclass
+class Conversing(agent.Agent):
+    SERVICE: ClassVar[str] = "sessions"
+
+
+@dataclass
+class Locking(agent.Agent):
+    SERVICE: ClassVar[str] = "memory"
+
+
 @dataclass(frozen=True)
 class Fleet:
     client: Client
     windows: Worker
-    others: Worker
-    """Another worker of the same service on the same store."""
 
     def writer(self) -> Writer:
         return Writer(self.client, self.windows, f"tenant-{uuid.uuid4().hex[:12]}")
@@ -66,12 +82,13 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
     folder = tmp_path_factory.mktemp("windows")
     with packaged_nats(folder / "nats") as nats:
         common: dict[str, Any] = {"nats_url": nats.url, "store": "sqlite", "data": folder}
-        workers = [build_memory(MemorySettings(**common))]
+        workers = [build_memory(MemorySettings(**common)), build_sessions(SessionsSettings(**common))]
         workers += [build_windows(WindowsSettings(**common)) for _ in range(2)]
         for worker in workers:
             await worker.start()
         client = await connect(nats.url)
-        yield Fleet(client, workers[1], workers[2])
+        Writer.others = workers[3]
+        yield Fleet(client, workers[2])
         await client.close()
         for worker in reversed(workers):
             await worker.stop()
@@ -81,3 +98,15 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 def writer(fleet: Fleet) -> Writer:
     """An agent of a new tenant."""
     return fleet.writer()
+
+
+@pytest.fixture
+def sessions(fleet: Fleet, writer: Writer) -> Conversing:
+    """The sessions service, for the same agent."""
+    return Conversing(fleet.client, fleet.windows, writer.tenant, writer.name)
+
+
+@pytest.fixture
+def memory(fleet: Fleet, writer: Writer) -> Locking:
+    """The memory service, for the same agent."""
+    return Locking(fleet.client, fleet.windows, writer.tenant, writer.name)

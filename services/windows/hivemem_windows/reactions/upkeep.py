@@ -107,9 +107,11 @@ class Upkeep(Timer):
         try:
             changes = await self._ledger.head(WINDOW, tenant, id)
             if changes is not None and changes.value is not None:
-                await erase_announced(
+                stamp = await erase_announced(
                     self._ledger, self._announcements, WINDOW, tenant, id, actor=SYSTEM, cause=None, version=version
                 )
+                if stamp is not None:
+                    await self._announcements.flush_tombstone(stamp)
             await self._ledger.erase(CONTENT, tenant, id, actor=SYSTEM, cause=None, version=content_version)
         except RevisionConflict:
             return
