@@ -149,29 +149,39 @@ class Draft:
                     return
 
     def in_order(self, shares: Collection[str], policy: str) -> Iterator[tuple[str, int]]:
-        """Yield the units that a policy lets go, the first ones to go first."""
+        """Yield the units that a policy lets go, the first ones to go first.
+
+        Most units have the usual rank, by which they are in order already, so only the others are sorted."""
         if policy == "priority":
             shares = [share for share in shares if share != "system"]
-        if policy == "fifo":
-            for unit, share in heapq.merge(*map(self._loose_units, shares)):
-                yield share, unit
-            return
-        rank = self._rank(policy)
-        heap = [(rank(unit), unit, share) for each in shares for unit, share in self._loose_units(each)]
-        heapq.heapify(heap)
-        while heap:
-            _, unit, share = heapq.heappop(heap)
+        found, usual = self._ranks(policy)
+        ranks = dict(found)  # units leave while this goes on
+        loose = heapq.merge(*map(self._loose_units, shares))
+        ranked = ((usual(unit), unit, share) for unit, share in loose if not ranks or str(unit) not in ranks)
+        for _, unit, share in heapq.merge(ranked, self._special_units(ranks, shares)):
             yield share, unit
+
+    def _ranks(self, policy: str) -> tuple[dict[str, int], Callable[[int], int]]:
+        """Return the units that have ranks of their own, and the rank of the others."""
+        if policy == "lru":
+            return self.used, lambda unit: 2 * unit
+        if policy == "lfu":
+            return self.uses, lambda unit: 0
+        if policy == "priority":
+            return self.importance, lambda unit: USUAL_IMPORTANCE
+        return {}, lambda unit: unit
 
     def _loose_units(self, share: str) -> Iterator[tuple[int, str]]:
         return ((unit, share) for unit in self.units[share].copy() if unit not in self.pinned)
 
-    def _rank(self, policy: str) -> Callable[[int], int]:
-        if policy == "lru":
-            return lambda unit: self.used.get(str(unit), 2 * unit)
-        if policy == "lfu":
-            return lambda unit: self.uses.get(str(unit), 0)
-        return lambda unit: self.importance.get(str(unit), USUAL_IMPORTANCE)
+    def _special_units(self, ranks: dict[str, int], shares: Collection[str]) -> Iterator[tuple[int, int, str]]:
+        heap = [(rank, int(unit)) for unit, rank in ranks.items()]
+        heapq.heapify(heap)
+        while heap:
+            rank, unit = heapq.heappop(heap)
+            place = self._find(unit)
+            if place is not None and place[0] in shares and unit not in self.pinned:
+                yield rank, unit, place[0]
 
     def touch(self, reads: dict[int, int]) -> None:
         """Count reads of units. A unit that has left is passed over."""
