@@ -69,22 +69,18 @@ async def append(client: Client, resource: str) -> None:
 async def reads(client: Client, resource: str, samples: int) -> None:
     report(f"read of {READ}", [await timed(ask, client, "read", resource=resource, key="k") for _ in range(samples)])
 
-    async def again() -> None:
+    async def again() -> float:
         await append(client, resource)
-        taken.append(await timed(ask, client, "read", resource=resource, key="k"))
+        return await timed(ask, client, "read", resource=resource, key="k")
 
-    taken: list[float] = []
-    for _ in range(samples):
-        await again()
-    report(f"read of {READ} after an append", taken)
+    report(f"read of {READ} after an append", [await again() for _ in range(samples)])
 
 
 async def writers(client: Client, samples: int) -> None:
     taken: list[float] = []
 
     async def write() -> None:
-        for _ in range(samples):
-            taken.append(await timed(append, client, "many"))
+        taken.extend([await timed(append, client, "many") for _ in range(samples)])
 
     await together(write, samples, "append, one window", taken)
 
@@ -95,8 +91,8 @@ async def events(client: Client, samples: int) -> None:
     taken: list[float] = []
 
     async def write() -> None:
-        for _ in range(samples):
-            taken.append(await timed(ask, client, "append", "sessions", session_id=session, event=event))
+        one = [await timed(ask, client, "append", "sessions", session_id=session, event=event) for _ in range(samples)]
+        taken.extend(one)
 
     await write()
     report("yardstick: append to a session", taken)
@@ -105,6 +101,7 @@ async def events(client: Client, samples: int) -> None:
 
 
 async def together(write: Callable[[], Awaitable[None]], samples: int, name: str, taken: list[float]) -> None:
+    """Report what many writers do, each of which adds its times to `taken`."""
     begun = time.perf_counter()
     await asyncio.gather(*(write() for _ in range(WRITERS)))
     rate = WRITERS * samples / (time.perf_counter() - begun)

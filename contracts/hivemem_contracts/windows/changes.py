@@ -6,11 +6,11 @@ from pydantic import Field
 
 from hivemem_contracts.changes import ChangeKind
 from hivemem_contracts.model import ReplyBody
-from hivemem_contracts.windows.models import FlushStrategy, Resource, Share, Size
+from hivemem_contracts.windows.models import FlushStrategy, Share, Size, WindowResource
 
 
 class ResourceDeclared(ReplyBody):
-    resource: Resource
+    resource: WindowResource
 
 
 class AnnouncedMessage(ReplyBody):

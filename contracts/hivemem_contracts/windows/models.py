@@ -125,7 +125,7 @@ class Privacy(RequestBody):
     do_not_persist: DoNotPersist | None = None
 
 
-class Resource(RequestBody):
+class WindowResource(RequestBody):
     """The declaration of windows: the limits and the rules of each window whose key follows the template."""
 
     id: ResourceId
@@ -161,7 +161,7 @@ class Resource(RequestBody):
 class ResourceVersion(ReplyBody):
     """A resource, as it is declared at a version."""
 
-    resource: Resource
+    resource: WindowResource
     version: int
     updated_by: str
     updated_at: Time

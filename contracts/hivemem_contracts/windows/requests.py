@@ -12,13 +12,13 @@ from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, WINDOW_CONTEXT_B
 from hivemem_contracts.memory.models import LeaseClaim
 from hivemem_contracts.model import RequestBody
 from hivemem_contracts.sizes import MaxBytes
-from hivemem_contracts.windows.models import FlushStrategy, NewMessage, Resource, ResourceId, Share
+from hivemem_contracts.windows.models import FlushStrategy, NewMessage, ResourceId, Share, WindowResource
 
 Context = Annotated[dict[str, Json], FromPython(), MaxBytes(WINDOW_CONTEXT_BYTES)]
 
 
 class PutResource(RequestBody):
-    resource: Resource
+    resource: WindowResource
     expect_version: ExpectedVersion | None = None
 
 

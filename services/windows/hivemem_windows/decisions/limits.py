@@ -6,7 +6,7 @@ from math import floor
 from typing import Final
 
 from hivemem_contracts.limits import WINDOW_MESSAGES
-from hivemem_contracts.windows.models import Resource
+from hivemem_contracts.windows.models import WindowResource
 
 LARGEST_SUMMARY_TOKENS: Final = 1_000
 SMALLEST_SUMMARY_TOKENS: Final = 16
@@ -31,7 +31,7 @@ class Limits:
         return self.max_tokens
 
 
-def limits_of(resource: Resource) -> Limits:
+def limits_of(resource: WindowResource) -> Limits:
     limit, allocation = resource.max_tokens, resource.allocation
     shares: dict[str, int] = {}
     if allocation is not None and limit is not None:
@@ -52,6 +52,6 @@ def limits_of(resource: Resource) -> Limits:
 
 
 @lru_cache(maxsize=1024)
-def parsed_resource(declared: bytes) -> Resource:
+def parsed_resource(declared: bytes) -> WindowResource:
     """Return a stored resource."""
-    return Resource.model_validate_json(declared)
+    return WindowResource.model_validate_json(declared)

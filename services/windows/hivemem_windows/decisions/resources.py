@@ -4,14 +4,14 @@ from math import fsum
 from typing import Any
 
 from hivemem_contracts.errors import InvalidRequest, NotFound, RevisionConflict
-from hivemem_contracts.windows.models import Resource
+from hivemem_contracts.windows.models import WindowResource
 from hivemem_contracts.windows.requests import PutResource
 from hivemem_runtime.ledger.port import Append, Decided, Heads
 from hivemem_windows.decisions.templates import parse_template
 from hivemem_windows.entities.resources import RESOURCE, ResourceRecord
 
 
-def check_resource(resource: Resource) -> None:
+def check_resource(resource: WindowResource) -> None:
     """Raise `InvalidRequest` for fields that do not go together."""
     parse_template(resource.key)
     if resource.type == "token" and resource.max_tokens is None:
@@ -24,7 +24,7 @@ def check_resource(resource: Resource) -> None:
     _check_flushing(resource)
 
 
-def _check_allocation(resource: Resource) -> None:
+def _check_allocation(resource: WindowResource) -> None:
     allocation = resource.allocation
     if allocation is None:
         return
@@ -35,7 +35,7 @@ def _check_allocation(resource: Resource) -> None:
         raise _wrong("allocation", f"its shares add up to 1, got {total:g}")
 
 
-def _check_flushing(resource: Resource) -> None:
+def _check_flushing(resource: WindowResource) -> None:
     flushing = resource.flushing
     if flushing is None:
         return

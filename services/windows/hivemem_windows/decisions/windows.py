@@ -6,7 +6,7 @@ from typing import Any
 
 from hivemem_contracts.errors import IllegalTransition, InvalidRequest, LeaseHeld, NotFound
 from hivemem_contracts.memory.models import LeaseClaim
-from hivemem_contracts.windows.models import Resource
+from hivemem_contracts.windows.models import WindowResource
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Heads, value_of
 from hivemem_windows.decisions.limits import Limits
@@ -23,7 +23,7 @@ class StaleResource(Exception):
 class Rules:
     """A resource at a version, with its limits."""
 
-    resource: Resource
+    resource: WindowResource
     version: int
     limits: Limits
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hivemem_contracts.errors import Unavailable
-from hivemem_contracts.windows.models import Resource
+from hivemem_contracts.windows.models import WindowResource
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.port import Committed, Ledger, Outcome, Write
@@ -43,7 +43,7 @@ class ResourceRules:
         if known is not None and known[1].version == head.version:
             rules = known[1]
         else:
-            resource = Resource.model_validate(head.value.declared)
+            resource = WindowResource.model_validate(head.value.declared)
             rules = Rules(resource, head.version, limits_of(resource))
         self._known[tenant, id] = began, rules
         return rules
