@@ -1579,7 +1579,7 @@ export interface PutMemory {
 }
 
 export interface PutResource {
-  resource: Resource;
+  resource: WindowResource;
   expect_version?: number | null;
 }
 
@@ -1862,36 +1862,8 @@ export interface RenewLease {
   ttl_ms?: number | null;
 }
 
-/** The declaration of windows: the limits and the rules of each window whose key follows the template. */
-export interface Resource {
-  id: ResourceId;
-  /** `token` needs `max_tokens`, `message` needs `max_messages`, `buffer` needs one of them. All given limits hold. */
-  type: "token" | "message" | "buffer";
-  key: KeyTemplate;
-  max_tokens?: number | null;
-  /** 20,000 if left out: no window holds more. */
-  max_messages?: number | null;
-  /** Needs `max_tokens`. */
-  allocation?: Allocation | null;
-  flushing?: Flushing | null;
-  eviction?: "fifo" | "lru" | "lfu" | "priority";
-  /** A window is deleted, with its originals, that long after its last use. */
-  ttl_seconds?: number | null;
-  /** Each write needs the lease on the window; one without a claim takes it for itself. */
-  locking?: boolean;
-  privacy?: Privacy | null;
-  /** Whose tokenizer counts; an estimate if left out. */
-  token_provider?: Id | null;
-  /**
-   * What becomes of a window once its session has ended. A window belongs to a session if its context has a
-   * `session_id`.
-   */
-  on_session_end?: "keep" | "archive" | "delete";
-  description?: string | null;
-}
-
 export interface ResourceDeclared {
-  resource: Resource;
+  resource: WindowResource;
 }
 
 export interface ResourceDeleted {
@@ -1912,7 +1884,7 @@ export interface ResourcePage {
 
 /** A resource, as it is declared at a version. */
 export interface ResourceVersion {
-  resource: Resource;
+  resource: WindowResource;
   version: number;
   updated_by: string;
   updated_at: Time;
@@ -1920,7 +1892,7 @@ export interface ResourceVersion {
 
 /** A resource after a write. */
 export interface ResourceWritten {
-  resource: Resource;
+  resource: WindowResource;
   version: number;
   updated_by: string;
   updated_at: Time;

@@ -123,13 +123,33 @@ async def test_a_locking_window_is_written_under_the_newest_lease(writer: Writer
     assert (await writer.contents())[-3:] == ["mine", "mine too", "theirs"]
 
 
-async def test_some_messages_are_never_stored(writer: Writer) -> None:
-    await writer.declare(privacy={"do_not_persist": {"roles": ["tool"]}})
-    await writer.say("kept")
-    for message in ({"role": "user", "content": "x", "persist": False}, {"role": "tool", "content": "x"}):
-        answer = await writer.ask("append", CHAT, message=message)
+async def test_secrets_and_some_messages_are_never_stored(writer: Writer) -> None:
+    own = {"name": "ticket", "pattern": "T-[0-9]+"}
+    await writer.declare(
+        privacy={"redact": ["email", own], "do_not_persist": {"roles": ["tool"], "patterns": ["(?i)top secret"]}}
+    )
+    calls = [{"id": "T-7", "function": {"arguments": "T-7"}}]
+    await writer.say({"to": "ann@example.com"}, "assistant", tool_calls=calls, metadata={"of": "T-12"})
+    (message,) = (await writer.ask("read", CHAT))["messages"]
+    assert message["content"] == {"to": "[redacted:email]"}
+    assert message["tool_calls"] == [{"id": "T-7", "function": {"arguments": "[redacted:ticket]"}}]
+    assert message["metadata"] == {"of": "[redacted:ticket]"}
+    for dropped in (
+        {"role": "user", "content": "x", "persist": False},
+        {"role": "tool", "content": "x"},
+        {"role": "user", "content": ["this is Top Secret"]},
+    ):
+        answer = await writer.ask("append", CHAT, message=dropped)
         assert (answer["sequence"], answer["messages"], answer["tokens"] > 0) == (None, 1, True)
     many = await writer.ask("append_many", CHAT, messages=[{"role": "tool"}, {"role": "user", "content": "too"}])
     assert [result["sequence"] for result in many["results"]] == [None, 2]
-    assert (await writer.contents(), await stored(writer)) == (["kept", "too"], 2)
+    assert await stored(writer) == 2
     assert len(await writer.feed("window.>")) == 2
+    for privacy, field in (
+        ({"redact": ["emial"]}, "redact"),
+        ({"redact": [{"name": "x", "pattern": "("}]}, "redact"),
+        ({"do_not_persist": {"patterns": ["a**"]}}, "do_not_persist.patterns"),
+    ):
+        declared = {"id": "r", "type": "message", "key": "k", "max_messages": 1, "privacy": privacy}
+        refused = await writer.refusal("resource_put", resource=declared)
+        assert (refused.code, refused.context["field"]) == (40001, f"resource.privacy.{field}")

@@ -1,6 +1,7 @@
 """The wiring of the windows worker. Only this module chooses adapters."""
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from pydantic import Field, SecretStr
@@ -12,6 +13,7 @@ from hivemem_runtime.ledger.opening import open_ledger
 from hivemem_runtime.program import WorkerKind
 from hivemem_runtime.service import Service
 from hivemem_runtime.settings import PREFIX, SettingsError, WorkerSettings
+from hivemem_runtime.summaries import Summarizer, SummaryModel
 from hivemem_runtime.worker import Parts, Worker
 from hivemem_windows.endpoints import bind
 from hivemem_windows.endpoints.flusher import Flusher
@@ -21,7 +23,6 @@ from hivemem_windows.endpoints.touches import Touches
 from hivemem_windows.entities import ENTITIES
 from hivemem_windows.reactions.sessions import sessions_reaction
 from hivemem_windows.reactions.upkeep import Upkeep
-from hivemem_windows.summaries import Model, Summarizer
 
 
 class WindowsSettings(WorkerSettings):
@@ -30,7 +31,10 @@ class WindowsSettings(WorkerSettings):
     )
     summary_model: str = Field(default="", description="The model that makes summaries.")
     summary_key: SecretStr = SecretStr("")
-    summary_seconds: float = Field(default=30.0, gt=0, le=100, description="How long one try of the model may take.")
+    summary_seconds: float = Field(default=30.0, gt=0, le=100, description="How long the model may take.")
+    tokenizer_files: dict[str, Path] = Field(
+        default={}, description="The files of tokenizers by name, in JSON, for the providers `huggingface:<name>`."
+    )
 
 
 def build(settings: WindowsSettings) -> Worker:
@@ -38,12 +42,17 @@ def build(settings: WindowsSettings) -> Worker:
     announcer = Announcer(ledger, ENTITIES)
     service = Service(WINDOWS, ledger, settings.policy())
     asking = Asking()
-    rules = ResourceRules(ledger)
-    summarizer = Summarizer(model_of(settings))
+    rules = ResourceRules(ledger, settings.tokenizer_files)
+    model = model_of(settings)
+    summarizer = Summarizer(model, timeout_seconds=settings.summary_seconds)
     flusher = Flusher(ledger, rules, summarizer)
     touches = Touches(ledger)
     leases = WindowLeases(asking, rules)
-    bind(service, rules, leases=leases, touches=touches, flusher=flusher, summarizer=summarizer)
+
+    def breaker_of() -> str:
+        return "none" if model is None else summarizer.breaker.state
+
+    bind(service, rules, leases=leases, touches=touches, flusher=flusher, breaker_of=breaker_of)
     parts = Parts(
         service,
         ledger,
@@ -55,7 +64,7 @@ def build(settings: WindowsSettings) -> Worker:
     return Worker(settings, parts)
 
 
-def model_of(settings: WindowsSettings) -> Model | None:
+def model_of(settings: WindowsSettings) -> SummaryModel | None:
     """Return the model of summaries, if one is set. Raises `SettingsError`."""
     if not settings.summary_url:
         return None
@@ -63,9 +72,9 @@ def model_of(settings: WindowsSettings) -> Model | None:
         raise SettingsError(f"{PREFIX}SUMMARY_MODEL='': name the model of {PREFIX}SUMMARY_URL")
     if find_spec("httpx") is None:
         raise SettingsError(f"{PREFIX}SUMMARY_URL={settings.summary_url}: install hivemem-windows[openai]")
-    from hivemem_windows.adapters import OpenAIModel
+    from hivemem_runtime.summaries.openai import OpenAISummaryModel
 
-    return OpenAIModel(
+    return OpenAISummaryModel(
         settings.summary_url,
         settings.summary_model,
         key=settings.summary_key.get_secret_value(),

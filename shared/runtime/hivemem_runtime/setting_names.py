@@ -36,6 +36,7 @@ OF_WORKERS: Final = (
     "summary_seconds",
     "summary_url",
     "sweep_seconds",
+    "tokenizer_files",
     "upload_seconds",
     "vectors",
 )

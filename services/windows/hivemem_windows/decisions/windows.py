@@ -9,8 +9,10 @@ from hivemem_contracts.memory.models import LeaseClaim
 from hivemem_contracts.windows.models import WindowResource
 from hivemem_runtime.ledger.places import place_of
 from hivemem_runtime.ledger.port import Heads, value_of
+from hivemem_runtime.tokens import TokenCounter
 from hivemem_windows.decisions.limits import Limits
 from hivemem_windows.decisions.resources import resource_not_found
+from hivemem_windows.decisions.screening import Screen
 from hivemem_windows.entities.contents import CONTENT, Content
 from hivemem_windows.entities.resources import RESOURCE
 
@@ -21,11 +23,13 @@ class StaleResource(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A resource at a version, with its limits."""
+    """A resource at a version, with its limits, the counter of its tokens and its privacy rules."""
 
     resource: WindowResource
     version: int
     limits: Limits
+    counter: TokenCounter
+    screen: Screen
 
 
 @dataclass(frozen=True, slots=True)

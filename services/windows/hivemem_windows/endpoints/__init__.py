@@ -6,7 +6,6 @@ from hivemem_windows.endpoints.flusher import Flusher
 from hivemem_windows.endpoints.leases import WindowLeases
 from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.endpoints.touches import Touches
-from hivemem_windows.summaries import Summarizer
 
 
 def bind(
@@ -16,11 +15,11 @@ def bind(
     leases: WindowLeases,
     touches: Touches,
     flusher: Flusher,
-    summarizer: Summarizer,
+    breaker_of: inspections.BreakerOf,
 ) -> None:
-    resources.bind(service)
+    resources.bind(service, rules)
     appends.bind(service, rules, leases)
     reads.bind(service, rules, touches)
     deletions.bind(service, rules, leases)
     flushes.bind(service, rules, leases, flusher)
-    inspections.bind(service, rules, summarizer)
+    inspections.bind(service, rules, breaker_of)

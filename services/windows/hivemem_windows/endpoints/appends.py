@@ -11,10 +11,9 @@ from hivemem_contracts.windows.models import WindowMessage
 from hivemem_contracts.windows.replies import AppendedMessage, MessageAppended, MessagesAppended
 from hivemem_runtime.ledger.port import Outcome, Write
 from hivemem_runtime.service import Call, Service
+from hivemem_runtime.turns import offloaded
 from hivemem_windows.decisions.appends import append_messages, replace_messages
-from hivemem_windows.decisions.counting import count_message
 from hivemem_windows.decisions.drafts import NewMessage
-from hivemem_windows.decisions.screening import screened
 from hivemem_windows.decisions.windows import Rules, WindowName
 from hivemem_windows.endpoints.leases import WindowLeases
 from hivemem_windows.endpoints.names import window_of
@@ -62,10 +61,10 @@ async def _append(
         prepared: list[NewMessage] = []
         name = WindowName(body.resource, "")
 
-        def make(found: Rules) -> Write:
+        async def make(found: Rules) -> Write:
             nonlocal name
             name = window_of(body, found)
-            prepared[:] = prepare(messages, ids, found)
+            prepared[:] = await prepare(messages, ids, found)
 
             def decide(heads: Any, now: int) -> Any:
                 return append_messages(
@@ -85,10 +84,10 @@ async def write(rules: ResourceRules, leases: WindowLeases, call: Call, body: re
         prepared: list[NewMessage] = []
         name = WindowName(body.resource, "")
 
-        def make(found: Rules) -> Write:
+        async def make(found: Rules) -> Write:
             nonlocal name
             name = window_of(body, found)
-            prepared[:] = prepare(body.messages, _ids(call, body.messages), found)
+            prepared[:] = await prepare(body.messages, _ids(call, body.messages), found)
 
             def decide(heads: Any, now: int) -> Any:
                 return replace_messages(heads, name, found, prepared, body.expect_version, lease.claim, sender, now)
@@ -104,13 +103,19 @@ def _ids(call: Call, messages: Sequence[WindowMessage]) -> list[str]:
     return [derived_id("message", call.request_name, str(place)) for place in range(len(messages))]
 
 
-def prepare(messages: Sequence[WindowMessage], ids: Sequence[str], rules: Rules) -> list[NewMessage]:
-    """Screen and count messages. Raises `TooLarge` for one that no window of the resource can hold."""
-    resource, limit = rules.resource, rules.limits.max_tokens
+async def prepare(messages: Sequence[WindowMessage], ids: Sequence[str], rules: Rules) -> list[NewMessage]:
+    """Screen and count messages, long ones in a thread. Raises `TooLarge` for one that no window of the resource can
+    hold."""
+    characters = sum(len(message.content) if isinstance(message.content, str) else 1_000 for message in messages)
+    return await offloaded(characters, lambda: _prepared(messages, ids, rules))
+
+
+def _prepared(messages: Sequence[WindowMessage], ids: Sequence[str], rules: Rules) -> list[NewMessage]:
+    limit = rules.limits.max_tokens
     found: list[NewMessage] = []
     for place, (message, id) in enumerate(zip(messages, ids, strict=True)):
-        fields, persist = screened(resource.privacy, message.model_dump(mode="json", exclude_unset=True))
-        tokens = count_message(resource.token_provider, fields)
+        fields, persist = rules.screen.apply(message.model_dump(mode="json", exclude_unset=True))
+        tokens = rules.counter.count_message(fields)
         if limit is not None and tokens > limit:
             field = "message" if len(messages) == 1 else f"messages.{place}"
             raise TooLarge(f"{field}: {tokens} tokens, {limit} at most", field=field, limit=limit, actual=tokens)

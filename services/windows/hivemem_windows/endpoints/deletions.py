@@ -34,7 +34,7 @@ async def delete_message(
         found = await _unit_of(ledger, tenant, name, body.message_id)
         async with leases.held(call, body) as lease:
 
-            def make(rules: Rules) -> Write:
+            async def make(rules: Rules) -> Write:
                 def decide(heads: Any, now: int) -> Any:
                     return delete_unit(heads, name, rules, body.message_id, found, lease.claim, now)
 
@@ -63,7 +63,7 @@ async def clear(rules: ResourceRules, leases: WindowLeases, call: Call, body: re
     name = window_of(body, await rules.rules(call.sender.tenant, body.resource))
     async with leases.held(call, body) as lease:
 
-        def make(rules: Rules) -> Write:
+        async def make(rules: Rules) -> Write:
             return call.write(WINDOW, name.id, lambda heads, now: clear_window(heads, name, rules, lease.claim, now))
 
         outcome = await rules.commit(call.sender.tenant, body.resource, make)

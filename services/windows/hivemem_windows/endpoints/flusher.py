@@ -14,14 +14,13 @@ from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.background import LoopingBackground
 from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.port import Committed, Ledger, system_write, value_of
-from hivemem_windows.decisions.counting import count_message
+from hivemem_runtime.summaries import Summarizer, SummaryText, rule_summary
 from hivemem_windows.decisions.flushing import FlushPlan, Replan, apply_flush, claim_flush, plan_flush
 from hivemem_windows.decisions.windows import Rules, StaleResource
 from hivemem_windows.endpoints.message_cache import MessageCache
 from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.entities.contents import CONTENT, Content
 from hivemem_windows.entities.windows import WINDOW
-from hivemem_windows.summaries import Summarizer, cut_to
 
 log = structlog.get_logger("hivemem.windows")
 
@@ -123,24 +122,27 @@ class Flusher(LoopingBackground):
         """Return the summary with its tokens, which are no more than what it replaces, and why the model failed."""
         if plan.summary == "none" or not plan.sequences:
             return None, None
-        provider, before = rules.resource.token_provider, content.summary
+        before = content.summary
         sequences = plan.sequences[-SUMMARIZED:]
         found = await self._cache.messages(tenant, id, sequences)
         messages = [orjson.loads(found[sequence]) for sequence in sequences if sequence in found]
-        sizes = sum(message["tokens"] for message in messages) + (0 if before is None else before["tokens"])
-        limit = min(rules.limits.summary_tokens, sizes)
-        earlier = "" if before is None else before["text"]
-        made = await self._summarizer.summarize(earlier, messages, limit, plan.summary)
+        if before is not None:
+            messages.insert(0, {"role": "summary", "content": before["text"], "tokens": before["tokens"]})
+        limit = min(rules.limits.summary_tokens, sum(message["tokens"] for message in messages))
 
         def count(text: str) -> int:
-            return count_message(provider, {"role": "system", "content": text})
+            return rules.counter.count_message({"role": "system", "content": text})
 
-        text = cut_to(made.text, limit, count)
-        if not text:
+        if plan.summary == "rule":
+            text = await asyncio.to_thread(rule_summary, messages, limit, count)
+            made = SummaryText(text, count(text), "rule")
+        else:
+            made = await self._summarizer.summarize(messages, limit, count)
+        if not made.text or made.tokens > limit:
             return None, made.fallback
         summary = {
-            "text": text,
-            "tokens": count(text),
+            "text": made.text,
+            "tokens": made.tokens,
             "messages": len(plan.sequences) + (0 if before is None else before["messages"]),
             "by": made.by,
             "through": plan.sequences[-1] if before is None else max(plan.sequences[-1], before["through"]),

@@ -42,7 +42,7 @@ async def flush(
     name = window_of(body, await rules.rules(tenant, body.resource))
     async with leases.held(call, body) as lease:
 
-        def make(rules: Rules) -> Write:
+        async def make(rules: Rules) -> Write:
             def decide(heads: Any, now: int) -> Any:
                 return ask_flush(heads, name, rules, flush_id, body.strategy, lease.claim, now)
 

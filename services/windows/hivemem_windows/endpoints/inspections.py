@@ -1,5 +1,6 @@
 """The operations that check windows, count and list them."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,15 @@ from hivemem_windows.decisions.windows import Rules, is_there, require_content
 from hivemem_windows.endpoints.names import find_window
 from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.entities.contents import CONTENT, SHARES, Content
-from hivemem_windows.summaries import Summarizer
+
+BreakerOf = Callable[[], str]
+"""Returns the state of the circuit breaker of the model, or `none`."""
 
 
-def bind(service: Service, rules: ResourceRules, summarizer: Summarizer) -> None:
+def bind(service: Service, rules: ResourceRules, breaker_of: BreakerOf) -> None:
     ledger = service.ledger
-    service.handler(operations.HEALTH, partial(read_health, ledger, rules, summarizer))
-    service.handler(operations.STATS, partial(read_stats, ledger, rules, summarizer))
+    service.handler(operations.HEALTH, partial(read_health, ledger, rules, breaker_of))
+    service.handler(operations.STATS, partial(read_stats, ledger, rules, breaker_of))
     service.handler(operations.LIST, partial(list_windows, ledger))
 
 
@@ -51,7 +54,7 @@ def _within(content: Content, rules: Rules) -> bool:
 
 
 async def read_health(
-    ledger: Ledger, rules: ResourceRules, summarizer: Summarizer, call: Call, body: requests.InspectWindow
+    ledger: Ledger, rules: ResourceRules, breaker_of: BreakerOf, call: Call, body: requests.InspectWindow
 ) -> bytes:
     content, limits, within = await _inspect(ledger, rules, call, body)
     now = now_microseconds()
@@ -69,7 +72,7 @@ async def read_health(
                 "state": state,
                 "last_at": None if content.flushed_at is None else format_microseconds(content.flushed_at),
                 "failures": content.failures,
-                "breaker": summarizer.breaker,
+                "breaker": breaker_of(),
             },
             "age_seconds": max(now - content.created_at, 0) / 1_000_000,
         }
@@ -77,7 +80,7 @@ async def read_health(
 
 
 async def read_stats(
-    ledger: Ledger, rules: ResourceRules, summarizer: Summarizer, call: Call, body: requests.InspectWindow
+    ledger: Ledger, rules: ResourceRules, breaker_of: BreakerOf, call: Call, body: requests.InspectWindow
 ) -> bytes:
     content, limits, _ = await _inspect(ledger, rules, call, body)
     stats = content.stats
@@ -92,7 +95,7 @@ async def read_stats(
             "flushes": stats.get("flushes", {}),
             "lock_waits": stats.get("lock_waits", {"count": 0, "total_ms": 0}),
             "summaries": stats.get("summaries", {"count": 0, "total_ms": 0, "longest_ms": 0}),
-            "breaker": summarizer.breaker,
+            "breaker": breaker_of(),
         }
     )
 

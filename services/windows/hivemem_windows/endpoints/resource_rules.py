@@ -1,6 +1,7 @@
 """The resources that this worker has in use."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from hivemem_contracts.errors import Unavailable
@@ -8,8 +9,10 @@ from hivemem_contracts.windows.models import WindowResource
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.port import Committed, Ledger, Outcome, Write
+from hivemem_runtime.tokens import token_counter
 from hivemem_windows.decisions.limits import limits_of
 from hivemem_windows.decisions.resources import resource_not_found
+from hivemem_windows.decisions.screening import Screen
 from hivemem_windows.decisions.windows import Rules, StaleResource
 from hivemem_windows.entities.resources import RESOURCE
 
@@ -17,11 +20,16 @@ CACHED: Final = 10_000
 FRESH_SECONDS: Final = 1.0
 """How long a read may rely on a resource. A write never does: its decision compares the version."""
 TRIES: Final = 5
+PROVIDER: Final = "resource.token_provider"
 
 
 class ResourceRules:
-    def __init__(self, ledger: Ledger) -> None:
+    """Reads resources, and prepares what their requests need."""
+
+    def __init__(self, ledger: Ledger, tokenizers: Mapping[str, Path] | None = None) -> None:
+        """`tokenizers` names the files of tokenizers for `huggingface:` providers."""
         self._ledger = ledger
+        self._tokenizers = tokenizers
         self._known: BoundedDict[tuple[str, str], tuple[float, Rules]] = BoundedDict(CACHED)
         ledger.on_commit(self._committed)
 
@@ -43,16 +51,20 @@ class ResourceRules:
         if known is not None and known[1].version == head.version:
             rules = known[1]
         else:
-            resource = WindowResource.model_validate(head.value.declared)
-            rules = Rules(resource, head.version, limits_of(resource))
+            rules = self.prepared(WindowResource.model_validate(head.value.declared), head.version)
         self._known[tenant, id] = began, rules
         return rules
 
-    async def commit(self, tenant: str, id: str, make: Callable[[Rules], Write]) -> Outcome:
+    def prepared(self, resource: WindowResource, version: int = 0) -> Rules:
+        """Return the rules of a resource. Raises `InvalidRequest` for a provider or a pattern that is none."""
+        counter = token_counter(resource.token_provider or "estimate", self._tokenizers, PROVIDER)
+        return Rules(resource, version, limits_of(resource), counter, Screen(resource.privacy))
+
+    async def commit(self, tenant: str, id: str, make: Callable[[Rules], Awaitable[Write]]) -> Outcome:
         """Commit a write that was prepared for the newest version of a resource."""
         for _ in range(TRIES):
             try:
-                return await self._ledger.commit(make(await self.rules(tenant, id)))
+                return await self._ledger.commit(await make(await self.rules(tenant, id)))
             except StaleResource:
                 self._known.pop((tenant, id), None)
         raise Unavailable(f"resource {id!r} changes all the time", retry_after_ms=100)

@@ -12,24 +12,22 @@ from hivemem_contracts.windows.replies import ResourceDeleted, ResourceWritten
 from hivemem_runtime.ledger.port import Ledger, Outcome, Write
 from hivemem_runtime.paging import Lines
 from hivemem_runtime.service import Call, Service
-from hivemem_windows.decisions.counting import check_provider
 from hivemem_windows.decisions.resources import check_resource, delete_resource, put_resource, resource_not_found
-from hivemem_windows.decisions.screening import check_privacy
+from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.entities.resources import RESOURCE, ResourceRecord
 
 
-def bind(service: Service) -> None:
+def bind(service: Service, rules: ResourceRules) -> None:
     ledger = service.ledger
-    service.command(operations.RESOURCE_PUT, plan_put, partial(answer_put, ledger))
+    service.command(operations.RESOURCE_PUT, partial(plan_put, rules), partial(answer_put, ledger))
     service.handler(operations.RESOURCE_GET, partial(get_resource, ledger))
     service.handler(operations.RESOURCE_LIST, partial(list_resources, ledger))
     service.command(operations.RESOURCE_DELETE, plan_delete, answer_delete)
 
 
-def plan_put(call: Call, body: requests.PutResource) -> Write:
+def plan_put(rules: ResourceRules, call: Call, body: requests.PutResource) -> Write:
     check_resource(body.resource)
-    check_privacy(body.resource.privacy)
-    check_provider(body.resource.token_provider)
+    rules.prepared(body.resource)
     declared = body.resource.model_dump(mode="json", exclude_defaults=True)
     sender = call.sender.agent
     return call.write(RESOURCE, body.resource.id, lambda heads, now: put_resource(heads, body, declared, sender, now))

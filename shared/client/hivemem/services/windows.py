@@ -7,7 +7,7 @@ from hivemem.methods import ServiceMethods, reads, writes
 from hivemem_contracts.json_values import Json
 from hivemem_contracts.memory.models import LeaseClaim
 from hivemem_contracts.windows import operations
-from hivemem_contracts.windows.models import Resource, ResourceVersion, WindowMessage
+from hivemem_contracts.windows.models import ResourceVersion, WindowMessage, WindowResource
 from hivemem_contracts.windows.replies import (
     MessageAppended,
     MessageDeleted,
@@ -32,7 +32,7 @@ class WindowsOperations(ServiceMethods):
     async def resource_put(
         self,
         *,
-        resource: Resource,
+        resource: WindowResource,
         expect_version: int | None = None,
     ) -> ResourceWritten:
         """Declare a window resource, or change its declaration.
