@@ -1463,7 +1463,7 @@ export interface PatchMemory {
   lease?: LeaseClaim | null;
 }
 
-/** What is removed from messages before anything is stored or announced. */
+/** Rules about messages, applied before anything is stored or announced. */
 export interface Privacy {
   /** Names of built-in rules, or rules of your own. */
   redact?: (Id | RedactionRule)[];

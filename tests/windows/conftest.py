@@ -1,4 +1,4 @@
-"""Two windows workers, with those of memory and sessions, on a bus of their own; every test has its own tenant."""
+"""Two windows workers, a memory and a sessions worker on a bus of their own; every test has its own tenant."""
 
 import uuid
 from collections.abc import AsyncIterator

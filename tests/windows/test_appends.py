@@ -1,4 +1,4 @@
-"""Appending and reading: the order, the limits, tool calls, and what is asked for wrongly."""
+"""Appends and reads: the order, the limits, tool calls, and bad requests."""
 
 import asyncio
 from typing import Any
@@ -67,11 +67,12 @@ async def test_a_window_is_named_by_a_context(writer: Writer) -> None:
     assert (await writer.say("hi", here=here))["key"] == "user:a%3Alice%25:big-bot"
     assert await writer.contents(here) == ["hi"]
     assert (await writer.say("hi", here={"resource": "chat", "context": {"user_id": 7}}))["key"] == "user:7:any"
-    for wrong, field in (
+    contexts: list[tuple[Body, str]] = [
         ({"agent": {}}, "context.user_id"),
         ({"user_id": ["x"]}, "context.user_id"),
         ({"user_id": "x" * 300}, "context"),
-    ):
+    ]
+    for wrong, field in contexts:
         refused = await writer.refusal("read", resource="chat", context=wrong)
         assert (refused.code, refused.context["field"]) == (40001, field)
     refused = await writer.refusal("read", {**CHAT, "context": context})

@@ -1,4 +1,4 @@
-"""What ends: deleted messages, cleared windows, windows whose time has come, and those of a session. And locks."""
+"""Deleted messages, cleared and expired windows, windows of a session, locks, and privacy."""
 
 import asyncio
 

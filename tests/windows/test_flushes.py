@@ -69,7 +69,7 @@ async def test_what_is_read_stays(writer: Writer, policy: str) -> None:
     third = await writer.say("newest")
     assert third["flush"] == "queued"
     await flushed(writer)
-    # Of three messages a flush leaves the one that was used last, or most often.
+    # A flush of three messages leaves the newest use, or the most frequent one.
     assert await writer.contents() == ["newest" if policy == "lru" else "read"]
 
 

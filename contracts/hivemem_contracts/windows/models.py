@@ -117,7 +117,7 @@ class DoNotPersist(RequestBody):
 
 
 class Privacy(RequestBody):
-    """What is removed from messages before anything is stored or announced."""
+    """Rules about messages, applied before anything is stored or announced."""
 
     redact: Annotated[list[Id | RedactionRule], Field(max_length=WINDOW_PATTERNS)] = Field(
         default_factory=list[Id | RedactionRule], description="Names of built-in rules, or rules of your own."

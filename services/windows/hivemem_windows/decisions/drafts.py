@@ -32,7 +32,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Where a message went. One whose tool call has left is not in the window."""
+    """The place of an appended message. The result of a tool call that has left is not in the window."""
 
     sequence: int
     unit: int
@@ -232,7 +232,7 @@ class Draft:
         return sorted(gone)
 
     def set_summary(self, summary: dict[str, Any]) -> None:
-        """Replace the summary. What does not fit beside it leaves, and at last the summary itself."""
+        """Replace the summary. Messages leave until it fits; if that is not enough, the summary does."""
         self.summary = summary
         self._evict(("short_term",) if self.limits.shares else _OTHERS, self._fits, None)
         if not self._fits():

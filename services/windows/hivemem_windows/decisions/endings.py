@@ -1,4 +1,4 @@
-"""The rules of what ends: a message, all messages of a window, and a window with its time or with its session."""
+"""The rules of deletions: of a message, of all messages, and of a window that expires or whose session ends."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -98,7 +98,7 @@ def touch_content(heads: Heads, id: str, reads: dict[int, int], rules: Rules, no
 
 
 def purged(heads: Heads, id: str, through: int) -> Decision:
-    """Note that nothing is left of what was deleted up to a sequence."""
+    """Note that the deleted messages up to a sequence are removed."""
     content = value_of(heads(CONTENT, id))
     if content is None or not content.purging or content.cleared_through != through:
         return []

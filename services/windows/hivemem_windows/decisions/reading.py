@@ -1,4 +1,4 @@
-"""Which messages a read answers: those of the system first, then the newest ones. Units stay whole."""
+"""The choice of a read: messages of the system first, then the newest ones. Units stay whole."""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class Selection(NamedTuple):
 def select_units(
     content: Content, *, limit: int | None, max_tokens: int | None, shares: Collection[str] | None
 ) -> Selection:
-    """Return the units that fit. Behind the first one that does not, only those of the system are tried."""
+    """Return the units that fit. The first other unit that does not fit ends the search."""
     wanted = SHARES if shares is None else tuple(shares)
     taken: list[ReadUnit] = []
     messages = tokens = 0

@@ -1,5 +1,5 @@
-"""The rules that every write to a window follows: it is there, open, under the newest lease, and its resource is the
-one that the message was counted for."""
+"""The rules of every write: the window is there and open, the lease is the newest, and the resource has not changed
+since the message was counted."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +18,7 @@ from hivemem_windows.entities.resources import RESOURCE
 
 
 class StaleResource(Exception):
-    """The resource has another version than the one that a request was prepared for."""
+    """The resource changed after a request was prepared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ async def delete_message(
 
 
 async def _unit_of(ledger: Ledger, tenant: str, name: WindowName, message_id: str) -> list[MessageRecord]:
-    """Return a message and those that belong to it. Raises `NotFound`."""
+    """Return the messages of the unit of a message. Raises `NotFound`."""
     equals = {"window": name.id, "message_id": message_id}
     page = await ledger.find(MESSAGE, tenant, "message_id", equals=equals, limit=1)
     if not page.items or page.items[0].value is None:

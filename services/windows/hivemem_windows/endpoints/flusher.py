@@ -1,4 +1,4 @@
-"""Flushes windows: those that are queued, and those that a request asks for."""
+"""Flushes of windows: queued ones, and requested ones."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from hivemem_windows.entities.windows import WINDOW
 log = structlog.get_logger("hivemem.windows")
 
 QUEUED: Final = 10_000
-"""The windows that wait for this worker; the sweep finds those of more again."""
+"""The most windows that wait for this worker; the sweep finds further ones."""
 AT_ONCE: Final = 8
 CLAIM_SECONDS: Final = 120.0
 """How long a worker may take for a summary before another one makes it as well; only one of them is applied."""
@@ -77,8 +77,7 @@ class Flusher(LoopingBackground):
                 self._under_way.discard(window)
 
     async def flush(self, tenant: str, id: str) -> dict[str, Any] | None:
-        """Do the flush that is queued for a window. Return its outcome, or None if there is none or another worker does
-        it."""
+        """Do the queued flush of a window, and return its outcome; None if there was nothing to do here."""
         for _ in range(TRIES):
             content = value_of(await self._ledger.head(CONTENT, tenant, id))
             if content is None or content.flush is None:
@@ -119,7 +118,7 @@ class Flusher(LoopingBackground):
     async def _summary(
         self, tenant: str, id: str, content: Content, plan: FlushPlan, rules: Rules
     ) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the summary with its tokens, which are no more than what it replaces, and why the model failed."""
+        """Return the summary, of at most the tokens of the messages that it replaces, and why the model failed."""
         if plan.summary == "none" or not plan.sequences:
             return None, None
         before = content.summary

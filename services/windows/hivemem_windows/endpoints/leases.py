@@ -1,6 +1,6 @@
 """The lease on a window whose resource is locking."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -36,7 +36,7 @@ class WindowLeases:
         self._asking, self._rules = asking, rules
 
     @asynccontextmanager
-    async def held(self, call: Call, body: WindowWrite) -> AsyncIterator[HeldLease]:
+    async def held(self, call: Call, body: WindowWrite) -> AsyncGenerator[HeldLease]:
         """Hold the lease while a write is done. Raises `LeaseHeld` if another holder keeps it for too long."""
         if body.lease is not None:
             yield HeldLease(body.lease)

@@ -1,4 +1,4 @@
-"""The operations that read the messages of a window, and those that have left it."""
+"""The operations that read the messages of a window, and its originals."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,7 +37,7 @@ async def read(
 ) -> bytes:
     tenant = call.sender.tenant
     name, found = await find_window(ledger, rules, tenant, body)
-    # The version comes first: a write that expects it then knows all that was read.
+    # The version is read first: a write that expects it then never overwrites an unread message.
     changes = await ledger.head(WINDOW, tenant, name.id)
     content = require_content(value_of(await ledger.head(CONTENT, tenant, name.id)), name, now_microseconds())
     selection = select_units(content, limit=body.limit, max_tokens=body.max_tokens, shares=body.shares)

@@ -56,7 +56,7 @@ class ResourceRules:
         return rules
 
     def prepared(self, resource: WindowResource, version: int = 0) -> Rules:
-        """Return the rules of a resource. Raises `InvalidRequest` for a provider or a pattern that is none."""
+        """Return the rules of a resource. Raises `InvalidRequest` for an unknown provider or an invalid pattern."""
         counter = token_counter(resource.token_provider or "estimate", self._tokenizers, PROVIDER)
         return Rules(resource, version, limits_of(resource), counter, Screen(resource.privacy))
 

@@ -40,7 +40,8 @@ async def answer_put(ledger: Ledger, call: Call, body: requests.PutResource, out
         version, record = outcome.stamp.version, outcome.record
     else:  # a duplicate of a request that changed nothing
         head = await ledger.head(RESOURCE, call.sender.tenant, body.resource.id)
-        assert head is not None, "a resource keeps its key"
+        assert head is not None, "a resource is never erased"
+        assert head.value is not None, "a resource is never erased"
         version, record = head.version, head.value
     return ResourceWritten.model_validate({**resource_fields(version, record), "duplicate": outcome.duplicate})
 

@@ -9,7 +9,7 @@ from hivemem_windows.decisions.windows import Rules
 from hivemem_windows.entities.contents import CONTENT
 
 COLLECTED: Final = 10_000
-"""The windows whose uses are collected between two writes; those of more are passed over."""
+"""The most windows whose uses are collected between two writes; further ones are passed over."""
 COUNTING: Final = ("lru", "lfu")
 
 

@@ -1,4 +1,4 @@
-"""Contents: which messages a window holds, and all that eviction and flushing need to know about them.
+"""Contents: the messages that a window holds, and their facts for eviction and flushing.
 
 A *unit* leaves a window as a whole: a message, or a tool call with its results. Its number is the sequence of its first
 message.

@@ -10,7 +10,7 @@ from hivemem_runtime.ledger.places import place_of
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """A message in its wire format; None once it is deleted. `unit` is the first message of what it leaves with."""
+    """A message in its wire format; None once it is deleted. `unit` is the number of its unit."""
 
     window: str
     sequence: int
