@@ -58,6 +58,11 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "scope_id": ("ann", "crm", "p1"),
     "state_indexes": ("l", "s", "n", "x"),
     "operation": ("put", "deleted", "export"),
+    "resource": ("chat",),
+    "message_id": ("m0", "m1", "m2", "m3"),
+    "role": ("user", "system", "tool"),
+    "redact": ("email", "card"),
+    "token_provider": ("estimate", "openai:o200k"),
 }
 WORDS: Final = (
     "x",

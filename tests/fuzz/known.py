@@ -37,6 +37,7 @@ class Filling:
         await asyncio.gather(*map(self._fill_session, IDS), *map(self._fill_namespace, NAMESPACES))
         for number in range(5):
             await self._ask("vectors", "store", id=f"v{number}", embedding=[0.1, 0.2, number])
+        await asyncio.gather(*map(self._fill_windows, ("chat", "gone")))
         await self._begin_uploads()
         await asyncio.gather(*map(self._fill_workspace, (*WORKSPACES, GONE_WORKSPACE)))
         receipt = await self._ask("memory", "erase", namespace=NAMESPACES[-1])
