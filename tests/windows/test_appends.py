@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hivemem_testing.agent import Body
+from hivemem_testing.waiting import eventually
 
 from .conftest import CHAT, Writer
 
@@ -243,7 +244,22 @@ async def test_unknown_resources_and_windows_are_not_found(writer: Writer) -> No
         assert (refused.code, refused.context) == (40401, CHAT)
     await writer.say("hi")
     assert (await writer.refusal("delete", CHAT, message_id="m")).context == {"message_id": "m"}
+    longest = {"resource": "chat", "key": "語" * 256, "message": {"role": "user"}}
+    await writer.ask("append", longest)
     deleted = await writer.ask("resource_delete", {"id": "chat"})
     assert deleted["version"] == 2
     assert (await writer.refusal("append", CHAT, message={"role": "user"})).code == 40401
     assert await writer.contents() == ["hi"], "its windows stay readable"
+
+
+async def test_a_lower_limit_holds_for_the_next_read(writer: Writer) -> None:
+    await writer.declare()
+    for text in "abc":
+        await writer.say(text)
+    await writer.declare(max_messages=2)
+
+    async def lowered() -> bool:
+        return await writer.contents() == ["b", "c"]
+
+    await eventually(lowered, "both workers know the new limit")
+    assert (await writer.say("d"))["evicted"] == [1, 2]

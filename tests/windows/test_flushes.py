@@ -1,13 +1,19 @@
 """Flushing: what each strategy takes, summaries, and that nothing is lost or taken twice."""
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
 from hivemem_runtime.ledger.places import place_of
+from hivemem_testing.agent import connect
+from hivemem_testing.servers import packaged_nats
 from hivemem_testing.waiting import eventually
 from hivemem_windows.entities.contents import CONTENT
+from hivemem_windows.worker import WindowsSettings, build
 
+from ..vectors.embedders.endpoint import Answer, Endpoint
 from .conftest import CHAT, Writer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -142,6 +148,7 @@ async def test_flushes_lose_nothing_under_appends(writer: Writer) -> None:
             assert read["tokens"] <= 400
 
     await asyncio.gather(*(write(f"bot{number}") for number in range(6)))
+    await flushed(writer)
     everything = [*await writer.originals(), *await writer.contents()]
     assert sorted(everything) == sorted(f"bot{bot}-{number}" for bot in range(6) for number in range(25))
     told = [change.body["value"] for change in await writer.feed("window.>") if change.what == "window.flushed"]
@@ -149,3 +156,27 @@ async def test_flushes_lose_nothing_under_appends(writer: Writer) -> None:
     assert len(ids) == len(set(ids)), "each flush is applied once"
     stats = await writer.ask("stats", CHAT)
     assert (stats["appended"], stats["flushed"] + stats["evicted"] + stats["messages"]) == (150, 150)
+
+
+async def test_a_model_makes_the_summary_until_it_fails(tmp_path: Path) -> None:
+    spoken = {"choices": [{"message": {"role": "assistant", "content": "They greet each other."}}]}
+    with packaged_nats(tmp_path / "nats") as nats:
+        async with Endpoint(Answer(body=json.dumps(spoken).encode()), Answer(401)) as endpoint:
+            worker = build(
+                WindowsSettings(nats_url=nats.url, data=tmp_path, summary_url=endpoint.url, summary_model="some-model")
+            )
+            await worker.start()
+            client = await connect(nats.url)
+            writer = Writer(client, worker, "acme")
+            await writer.declare(max_messages=100, flushing={"strategy": "model_summary", "keep_last": 0})
+            for text, by in (("hello " * 20, "model"), ("good day " * 20, "rule")):
+                await writer.say(text)
+                done = await writer.ask("flush", CHAT)
+                assert (done["fallback"] is None, done["summarized"]) == (by == "model", 1)
+                summary = (await writer.ask("read", CHAT))["summary"]
+                assert summary["by"] == by
+                assert "They greet each other." in summary["text"]
+            health = await writer.ask("health", CHAT)
+            assert (health["flush"]["failures"], health["flush"]["breaker"]) == (1, "closed")
+            await client.close()
+            await worker.stop()

@@ -58,7 +58,7 @@ def build(settings: WindowsSettings) -> Worker:
         ledger,
         announcer,
         reactions=(sessions_reaction(ledger, rules),),
-        background=(asking, flusher, Upkeep(ledger, announcer, rules, flusher, touches)),
+        background=(asking, flusher, Upkeep(ledger, announcer, flusher, touches)),
         closing=(summarizer.close,),
     )
     return Worker(settings, parts)

@@ -96,17 +96,23 @@ def ask_flush(
     return [Append(CONTENT, name.id, replace(content, flush=flush, flush_at=now))]
 
 
-def queue_by_time(heads: Heads, name: WindowName, rules: Rules, now: int) -> Sequence[Append[Any, Any]]:
+def queue_by_time(heads: Heads, id: str, rules: Rules, now: int) -> Sequence[Append[Any, Any]]:
     """Queue the flush of a window whose time has come."""
-    content = value_of(heads(CONTENT, name.id))
+    content = value_of(heads(CONTENT, id))
     if content is None or content.flush is not None or content.flush_at is None or content.flush_at > now:
         return []
     flushing = rules.resource.flushing
     if flushing is None or content.status != "open" or content.message_count() == 0:
-        return [Append(CONTENT, name.id, replace(content, flush_at=None))]
+        return [Append(CONTENT, id, replace(content, flush_at=None))]
     flush_id = derived_id("flush", content.resource, content.key, f"at {content.flush_at}")
     flush = _queued(flush_id, flushing.strategy, now)
-    return [Append(CONTENT, name.id, replace(content, flush=flush, flush_at=now))]
+    return [Append(CONTENT, id, replace(content, flush=flush, flush_at=now))]
+
+
+def drop_flush(heads: Heads, id: str) -> Sequence[Append[Any, Any]]:
+    """Give up the flush of a window whose resource is gone."""
+    content = value_of(heads(CONTENT, id))
+    return [] if content is None else [Append(CONTENT, id, replace(content, flush=None, flush_at=None))]
 
 
 def claim_flush(heads: Heads, id: str, flush_id: str, runner: str, seconds: float, now: int) -> Decided:

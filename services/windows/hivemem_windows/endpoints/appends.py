@@ -16,7 +16,7 @@ from hivemem_windows.decisions.appends import append_messages, replace_messages
 from hivemem_windows.decisions.drafts import NewMessage
 from hivemem_windows.decisions.windows import Rules, WindowName
 from hivemem_windows.endpoints.leases import WindowLeases
-from hivemem_windows.endpoints.names import window_of
+from hivemem_windows.endpoints.names import announced_window
 from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.entities.contents import CONTENT
 from hivemem_windows.entities.resources import RESOURCE
@@ -63,7 +63,7 @@ async def _append(
 
         async def make(found: Rules) -> Write:
             nonlocal name
-            name = window_of(body, found)
+            name = announced_window(tenant, body, found)
             prepared[:] = await prepare(messages, ids, found)
 
             def decide(heads: Any, now: int) -> Any:
@@ -86,7 +86,7 @@ async def write(rules: ResourceRules, leases: WindowLeases, call: Call, body: re
 
         async def make(found: Rules) -> Write:
             nonlocal name
-            name = window_of(body, found)
+            name = announced_window(tenant, body, found)
             prepared[:] = await prepare(body.messages, _ids(call, body.messages), found)
 
             def decide(heads: Any, now: int) -> Any:

@@ -55,8 +55,11 @@ async def _unit_of(ledger: Ledger, tenant: str, name: WindowName, message_id: st
     if not page.items or page.items[0].value is None:
         raise message_not_found(name, message_id)
     unit = page.items[0].value.unit
-    whole = await ledger.find(MESSAGE, tenant, "unit", equals={"window": name.id, "unit": unit}, limit=UNIT_MESSAGES)
-    return [head.value for head in whole.items if head.value is not None]
+    first = await ledger.head(MESSAGE, tenant, message_place(name.id, unit))
+    results = await ledger.find(
+        MESSAGE, tenant, "results", equals={"window": name.id, "result_of": unit}, limit=UNIT_MESSAGES
+    )
+    return [head.value for head in (first, *results.items) if head is not None and head.value is not None]
 
 
 async def clear(rules: ResourceRules, leases: WindowLeases, call: Call, body: requests.ClearWindow) -> WindowCleared:

@@ -13,10 +13,18 @@ from hivemem_contracts.errors import HiveError, NotFound
 from hivemem_contracts.identifiers import new_id
 from hivemem_runtime.background import LoopingBackground
 from hivemem_runtime.clock import elapsed_seconds
-from hivemem_runtime.ledger.port import Committed, Ledger, system_write, value_of
+from hivemem_runtime.ledger.port import Committed, Decide, Ledger, Outcome, system_write, value_of
 from hivemem_runtime.summaries import Summarizer, SummaryText, rule_summary
-from hivemem_windows.decisions.flushing import FlushPlan, Replan, apply_flush, claim_flush, plan_flush
-from hivemem_windows.decisions.windows import Rules, StaleResource
+from hivemem_windows.decisions.flushing import (
+    FlushPlan,
+    Replan,
+    apply_flush,
+    claim_flush,
+    drop_flush,
+    plan_flush,
+    queue_by_time,
+)
+from hivemem_windows.decisions.windows import Rules
 from hivemem_windows.endpoints.message_cache import MessageCache
 from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.entities.contents import CONTENT, Content
@@ -80,13 +88,18 @@ class Flusher(LoopingBackground):
         """Do the queued flush of a window, and return its outcome; None if there was nothing to do here."""
         for _ in range(TRIES):
             content = value_of(await self._ledger.head(CONTENT, tenant, id))
-            if content is None or content.flush is None:
+            if content is None or content.flush_at is None:
                 return None
             try:
                 rules = await self._rules.rules(tenant, content.resource)
             except NotFound:
+                await self._commit(tenant, id, lambda heads, now: drop_flush(heads, id))
                 return None
-            with suppress(Replan, StaleResource):
+            if content.flush is None:
+                if not await self._queued_by_time(tenant, id, rules):
+                    return None
+                continue
+            with suppress(Replan):
                 return await self._flush(tenant, id, content, rules)
         return None
 
@@ -104,16 +117,16 @@ class Flusher(LoopingBackground):
         answer: dict[str, Any] | None = outcome.answer
         return answer
 
+    async def _queued_by_time(self, tenant: str, id: str, rules: Rules) -> bool:
+        queued = await self._commit(tenant, id, lambda heads, now: queue_by_time(heads, id, rules, now))
+        return queued.stamp is not None
+
     async def _claim(self, tenant: str, id: str, flush_id: str) -> bool:
-        outcome = await self._ledger.commit(
-            system_write(
-                tenant,
-                CONTENT,
-                id,
-                lambda heads, now: claim_flush(heads, id, flush_id, self._runner, CLAIM_SECONDS, now),
-            )
-        )
-        return bool(outcome.answer)
+        claim = partial(claim_flush, id=id, flush_id=flush_id, runner=self._runner, seconds=CLAIM_SECONDS)
+        return bool((await self._commit(tenant, id, lambda heads, now: claim(heads, now=now))).answer)
+
+    async def _commit(self, tenant: str, id: str, decide: Decide) -> Outcome:
+        return await self._ledger.commit(system_write(tenant, CONTENT, id, decide))
 
     async def _summary(
         self, tenant: str, id: str, content: Content, plan: FlushPlan, rules: Rules

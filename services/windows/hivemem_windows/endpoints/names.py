@@ -3,6 +3,7 @@
 from typing import Any
 
 from hivemem_contracts.errors import InvalidRequest, NotFound
+from hivemem_contracts.subjects import Address, change_subject
 from hivemem_contracts.windows.requests import NamedWindow
 from hivemem_runtime.ledger.port import Ledger, value_of
 from hivemem_windows.decisions.templates import key_of
@@ -11,6 +12,13 @@ from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.entities.contents import CONTENT
 
 SESSION: str = "session_id"
+
+
+def announced_window(tenant: str, body: NamedWindow, rules: Rules) -> WindowName:
+    """Return the window that an append names. Raises `TooLarge` for one whose changes no subject can carry."""
+    name = window_of(body, rules)
+    change_subject(tenant, "window", Address((name.resource,), name.key))
+    return name
 
 
 def window_of(body: NamedWindow, rules: Rules) -> WindowName:

@@ -40,7 +40,11 @@ async def read(
     # The version is read first: a write that expects it then never overwrites an unread message.
     changes = await ledger.head(WINDOW, tenant, name.id)
     content = require_content(value_of(await ledger.head(CONTENT, tenant, name.id)), name, now_microseconds())
-    selection = select_units(content, limit=body.limit, max_tokens=body.max_tokens, shares=body.shares)
+    # The resource may have lower limits since the last append.
+    limits = (None, None) if found is None else (found.limits.max_messages, found.limits.max_tokens)
+    selection = select_units(
+        content, limit=_least(body.limit, limits[0]), max_tokens=_least(body.max_tokens, limits[1]), shares=body.shares
+    )
     summary = content.summary if selection.with_summary else None
     units, texts, fitted = await _fetch(cache, tenant, name.id, selection.units)
     if found is not None:
@@ -55,6 +59,10 @@ async def read(
             "cut": selection.cut if fitted else "bytes",
         }
     )
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 async def _fetch(

@@ -27,7 +27,7 @@ def _index_message(message: MessageRecord) -> Mapping[str, Scalar]:
     return {
         "window": message.window,
         "sequence": message.sequence,
-        "unit": message.unit,
+        "result_of": None if message.unit == message.sequence else message.unit,
         "message_id": message.message_id,
         "there": message.message is not None,
     }
@@ -39,7 +39,7 @@ MESSAGE: Final = record_entity(
     indexed=_index_message,
     indexes=(
         Index("window", ("window",), "sequence"),
-        Index("unit", ("window", "unit"), "sequence", only="there"),
+        Index("results", ("window", "result_of"), "sequence", only="there"),
         Index("message_id", ("window", "message_id"), "sequence", only="there"),
     ),
     history=False,

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from hivemem_contracts.errors import NotFound, RevisionConflict
+from hivemem_contracts.errors import RevisionConflict
 from hivemem_runtime.background import Timer, for_each_tenant
 from hivemem_runtime.clock import now_microseconds
 from hivemem_runtime.erasing import Announcements, erase_announced
@@ -12,10 +12,7 @@ from hivemem_runtime.ledger.entity import AnyEntity
 from hivemem_runtime.ledger.pages import pages
 from hivemem_runtime.ledger.port import SYSTEM, Head, Ledger, system_write
 from hivemem_windows.decisions.endings import expire_window, purged
-from hivemem_windows.decisions.flushing import queue_by_time
-from hivemem_windows.decisions.windows import WindowName
 from hivemem_windows.endpoints.flusher import Flusher
-from hivemem_windows.endpoints.resource_rules import ResourceRules
 from hivemem_windows.endpoints.touches import Touches
 from hivemem_windows.entities.contents import CONTENT, Content
 from hivemem_windows.entities.messages import FLUSH, MESSAGE
@@ -27,13 +24,11 @@ AT_ONCE: Final = 200
 
 
 class Upkeep(Timer):
-    def __init__(
-        self, ledger: Ledger, announcements: Announcements, rules: ResourceRules, flusher: Flusher, touches: Touches
-    ) -> None:
+    def __init__(self, ledger: Ledger, announcements: Announcements, flusher: Flusher, touches: Touches) -> None:
         steps = (touches.write_all, self.flush_all, self.expire_all, self.purge_all)
         super().__init__("windows-upkeep", steps, SECONDS)
         self._ledger, self._announcements = ledger, announcements
-        self._rules, self._flusher = rules, flusher
+        self._flusher = flusher
 
     async def flush_all(self) -> None:
         await for_each_tenant(self._ledger, CONTENT, self.flush)
@@ -45,24 +40,11 @@ class Upkeep(Timer):
         await for_each_tenant(self._ledger, CONTENT, self.purge)
 
     async def flush(self, tenant: str) -> None:
-        """Queue flushes whose time has come, and those whose worker has ended."""
+        """Do due flushes, and flushes whose worker has ended."""
         due = now_microseconds() + 1
-        page = await self._ledger.find(CONTENT, tenant, "flush", equals={}, high=due, limit=AT_ONCE)
-        for head in page.items:
-            if head.value is not None:
-                await self._queue(tenant, head.id, head.value)
-
-    async def _queue(self, tenant: str, id: str, content: Content) -> None:
-        if content.flush is None:
-            try:
-                rules = await self._rules.rules(tenant, content.resource)
-            except NotFound:
-                return
-            name = WindowName(content.resource, content.key)
-            await self._ledger.commit(
-                system_write(tenant, CONTENT, id, lambda heads, now: queue_by_time(heads, name, rules, now))
-            )
-        self._flusher.queue(tenant, id)
+        page = await self._ledger.covered(CONTENT, tenant, "flush", equals={}, high=due, limit=AT_ONCE)
+        for window in page.items:
+            self._flusher.queue(tenant, window.id)
 
     async def expire(self, tenant: str) -> None:
         """End the windows whose time has come. Reads treat them as gone already."""
