@@ -61,6 +61,16 @@ async def test_a_repeated_append_adds_nothing(writer: Writer) -> None:
     assert await writer.contents() == ["one", "a", "b"]
 
 
+async def test_a_durable_command_appends(writer: Writer) -> None:
+    await writer.declare(key="user:{{ user_id }}")
+    for text in ("one", "two"):
+        body = {"resource": "chat", "context": {"user_id": "k1"}, "message": {"role": "user", "content": text}}
+        await writer.command("append", "chat", body, id=writer.id(text))
+    here = {"resource": "chat", "key": "user:k1"}
+    await writer.feed_of(2, "window.>")
+    assert await writer.contents(here) == ["one", "two"]
+
+
 async def test_a_window_is_named_by_a_context(writer: Writer) -> None:
     await writer.declare(key="user:{{ user_id | lower }}:{{ agent.id | default('any') | slug }}")
     context = {"user_id": "A:lice%", "agent": {"id": "Big Bot"}}

@@ -45,15 +45,17 @@ async def test_a_deleted_message_goes_with_its_tool_call(writer: Writer) -> None
 
 async def test_a_cleared_window_has_nothing_left(writer: Writer) -> None:
     await writer.declare(max_messages=2)
-    for text in "abc":
+    for text in "ab":
         await writer.say(text)
+    await writer.say(None, "assistant", tool_calls=[{"id": "c"}])
     assert (await writer.ask("clear", CHAT))["deleted"] == 2
     assert (await writer.contents(), await writer.originals()) == ([], [])
     after = await writer.say("new")
     assert (after["sequence"], after["messages"]) == (4, 1)
+    assert (await writer.say("late", "tool", tool_call_id="c"))["evicted"] == [5]
 
     async def purged() -> bool:
-        return await stored(writer) == 1
+        return await stored(writer) == 2
 
     await eventually(purged, "the earlier messages are removed")
     assert await writer.contents() == ["new"]

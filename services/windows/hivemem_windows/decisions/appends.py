@@ -60,7 +60,6 @@ def replace_messages(
     content = begun(heads, name, rules, lease, now)
     draft = Draft(content, rules.limits)
     draft.remove(all_units(content))
-    draft.calls.clear()
     draft.summary = None
     stored = [message for message in messages if message.persist]
     return _appended(draft, name, rules, stored, sender, now, replaced=True, waited_ms=None)

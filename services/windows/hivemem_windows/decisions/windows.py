@@ -85,7 +85,7 @@ def begun(heads: Heads, name: WindowName, rules: Rules, lease: LeaseClaim | None
 
 
 def emptied(content: Content, now: int) -> Content:
-    """Return the content without anything that it held; `purging` removes the messages."""
+    """Return the content without anything that it held; `purging` removes the messages. Open tool calls have left."""
     return Content(
         content.resource,
         content.key,
@@ -93,6 +93,7 @@ def emptied(content: Content, now: int) -> Content:
         now,
         content.session_id,
         last=content.last,
+        calls={call: -abs(unit) for call, unit in content.calls.items()},
         deletions=content.deletions + 1,
         cleared_through=content.last,
         purging=True,
