@@ -1,15 +1,20 @@
-"""Eviction against a plain model: each policy, random appends, reads and deletions, with and without an allocation."""
+"""Eviction and flushing against a plain model: each policy and strategy, random appends, reads and deletions."""
 
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from hivemem_contracts.errors import TooLarge
+from hivemem_contracts.windows.models import Flushing, FlushStrategy, WindowResource
+from hivemem_runtime.tokens import token_counter
 from hivemem_windows.decisions.drafts import Draft, NewMessage
+from hivemem_windows.decisions.flushing import plan_flush
 from hivemem_windows.decisions.limits import Limits
+from hivemem_windows.decisions.screening import Screen
+from hivemem_windows.decisions.windows import Rules
 from hivemem_windows.entities.contents import SHARES, Content
 
 TOKENS = 200
@@ -179,3 +184,48 @@ def test_a_policy_evicts_what_the_model_does(policy: str, shares: dict[str, int]
         assert gone.isdisjoint(sequence for share in SHARES for sequence in content.sequences(share))
     assert model.last > STEPS // 3
     assert gone
+
+
+@pytest.mark.parametrize("strategy", get_args(FlushStrategy))
+def test_a_flush_takes_what_the_model_does(strategy: str) -> None:
+    rng = random.Random(strategy)
+    for _ in range(30):
+        first, last, threshold = rng.randrange(4), rng.randrange(4), rng.choice((0.3, 0.8, 1.0))
+        flushing = Flushing.model_validate(
+            {"strategy": strategy, "threshold": threshold, "keep_first": first, "keep_last": last}
+            | {"every_messages": 1, "every_seconds": 1}
+        )
+        resource = WindowResource(id="chat", type="token", key="k", max_tokens=TOKENS, flushing=flushing)
+        limits = Limits(TOKENS, MESSAGES, {}, "lru", 16)
+        rules = Rules(resource, 1, limits, token_counter("estimate"), Screen(None))
+        model, draft = Model(limits), Draft(Content("chat", "k", 0, 0), limits)
+        open_calls: list[str] = []
+        for number in range(rng.randrange(60)):
+            message = random_message(rng, number, open_calls)
+            if model.add(message) is not None:
+                draft.add(message)
+                open_calls += message.call_ids
+            for unit in rng.sample(model.units, len(model.units) // 3):
+                draft.touch({unit.messages[0][0]: 1})
+                unit.used, unit.uses = (model.last, 1), unit.uses + 1
+        content = replace(draft.finished(0), flush={"flush_id": "f", "strategy": strategy})
+        assert set(plan_flush(content, rules).units) == flushed_units(model, strategy, first, last, threshold)
+
+
+def flushed_units(model: Model, strategy: str, first: int, last: int, threshold: float) -> set[int]:
+    ordered = strategy in ("fifo", "lru", "lfu", "priority")
+    model.limits = replace(model.limits, eviction=strategy if ordered else "fifo")
+    talk = [unit for unit in model.units if unit.share != "system"]
+    messages = sorted((sequence, unit.messages[0][0]) for unit in talk for sequence, _ in unit.messages)
+    kept = {owner for _, owner in [*messages[:first], *messages[max(len(messages) - last, 0) :]]}
+    left = sum(map(model.tokens, SHARES))
+    half = min(left, threshold * TOKENS) / 2
+    taken: set[int] = set()
+    for unit in sorted(talk, key=model.rank):
+        if unit.pinned or unit.messages[0][0] in kept:
+            continue
+        if (ordered or strategy == "token_threshold") and left <= half:
+            break
+        left -= unit.tokens
+        taken.add(unit.messages[0][0])
+    return taken

@@ -176,7 +176,7 @@ def _kept(content: Content, summary: str, first: int, last: int) -> set[int]:
         for unit in content.units[share]
         for sequence in (unit, *(result for result, _ in content.results.get(str(unit), ())))
     )
-    return {unit for _, unit in owners[:first] + owners[len(owners) - last :]}
+    return {unit for _, unit in owners[:first] + owners[max(len(owners) - last, 0) :]}
 
 
 def apply_flush(
