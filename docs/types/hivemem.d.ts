@@ -385,6 +385,15 @@ export interface CheckWorkspace {
   files: WorkspaceFile[];
 }
 
+export interface ClearWindow {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+}
+
 export interface CollectGarbage {
   /** Delete nothing, only report. */
   dry_run?: boolean;
@@ -1122,6 +1131,14 @@ export interface ListVersions {
   cursor?: Cursor | null;
 }
 
+export interface ListWindows {
+  resource?: ResourceId | null;
+  /** The first segments of a key, which `:` separates. */
+  prefix?: Id | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 /** List the versions of a workspace, newest first. */
 export interface ListWorkspaceVersions {
   workspace_id: Id;
@@ -1132,6 +1149,22 @@ export interface ListWorkspaceVersions {
 export interface ListWorkspaces {
   limit?: number;
   cursor?: Cursor | null;
+}
+
+export interface ListedWindow {
+  resource: string;
+  key: string;
+  status: "open" | "archived";
+  messages: number;
+  tokens: number;
+  session_id?: string | null;
+  created_at: Time;
+  updated_at: Time;
+}
+
+export interface LockWaits {
+  count: number;
+  total_ms: number;
 }
 
 /** States, events and guarded transitions. An event that no transition allows is refused. */
@@ -2180,9 +2213,39 @@ export interface StoreVector {
   collection?: Collection;
 }
 
+/** A message of a window, or one that has left it. */
+export interface StoredMessage {
+  /** Counts the messages of the window. */
+  sequence: number;
+  message_id: string;
+  role: string;
+  content?: Json;
+  name?: string | null;
+  tool_calls?: { [key: string]: Json }[] | null;
+  tool_call_id?: string | null;
+  importance?: number | null;
+  share: "system" | "long_term" | "short_term";
+  pinned?: boolean;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  metadata?: { [key: string]: Json };
+  tokens: number;
+  /** The sender of the request. */
+  by: string;
+  at: Time;
+}
+
 export interface StoredWorkspaceBlob {
   sha256: string;
   size: number;
+}
+
+/** What flushed messages were condensed to. Its tokens count. */
+export interface Summary {
+  text: string;
+  tokens: number;
+  /** Number of messages condensed. */
+  messages: number;
+  by: "rule" | "model";
 }
 
 export interface SweepIndex {
@@ -2348,6 +2411,173 @@ export interface Weights {
   dense?: number;
   /** The time after which recency has halved. */
   half_life_days?: number;
+}
+
+export interface WindowAppended {
+  appended: AnnouncedMessage[];
+  /** True if they replaced all earlier messages. */
+  replaced?: boolean;
+  total_tokens: number;
+  messages: number;
+  evicted: number[];
+  flush: "none" | "queued";
+}
+
+export interface WindowCleared {
+  key: string;
+  /** Number of messages deleted from the window. */
+  deleted: number;
+  version: number;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface WindowClearedValue {
+  reason: "request" | "expired" | "session";
+  /** Number of messages deleted from the window. */
+  messages: number;
+}
+
+export interface WindowEvicted {
+  sequences: number[];
+  total_tokens: number;
+  messages: number;
+}
+
+export interface WindowFlushed {
+  key: string;
+  flush_id: string;
+  strategy: "fifo" | "lru" | "lfu" | "priority" | "token_threshold" | "message_count" | "time" | "hybrid_summary" | "model_summary";
+  before: Size;
+  after: Size;
+  /** Number of messages condensed into the summary. */
+  summarized: number;
+  /** Number of messages that left the window. */
+  evicted: number;
+  /** Why the rule made the summary instead of the model. */
+  fallback?: string | null;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface WindowFlushedValue {
+  flush_id: string;
+  strategy: "fifo" | "lru" | "lfu" | "priority" | "token_threshold" | "message_count" | "time" | "hybrid_summary" | "model_summary";
+  before: Size;
+  after: Size;
+  summarized: number;
+  evicted: number;
+  fallback?: string | null;
+}
+
+export interface WindowHealth {
+  key: string;
+  healthy: boolean;
+  messages: number;
+  tokens: number;
+  limits: WindowLimits;
+  flush: FlushHealth;
+  age_seconds: number;
+}
+
+export interface WindowLimits {
+  max_tokens?: number | null;
+  max_messages?: number | null;
+  /** The tokens of each share. */
+  shares?: { [key: string]: number } | null;
+}
+
+/** A message as its writer sends it. */
+export interface WindowMessage {
+  role: string;
+  /** Text, or any JSON such as parts. */
+  content?: Json;
+  name?: Id | null;
+  /** The `id` of each call ties the result to it: they leave the window together. */
+  tool_calls?: { [key: string]: Json }[] | null;
+  /** The call that this message is the result of. */
+  tool_call_id?: Id | null;
+  /** 0.5 counts if left out. */
+  importance?: number | null;
+  /** `system` for the role `system`, else `short_term`. A result has the share of its call. */
+  share?: "system" | "long_term" | "short_term" | null;
+  /** Neither evicted nor flushed. */
+  pinned?: boolean;
+  /** False: counted and answered, but not stored or announced. */
+  persist?: boolean;
+  metadata?: { [key: string]: Json } | null;
+}
+
+export interface WindowMessageDeleted {
+  message_id: string;
+  sequences: number[];
+  total_tokens: number;
+  messages: number;
+}
+
+export interface WindowPage {
+  /** By key. */
+  items: ListedWindow[];
+  cursor: string | null;
+}
+
+export interface WindowRead {
+  key: string;
+  /** The oldest first. */
+  messages: StoredMessage[];
+  /** The tokens of these messages and the summary. */
+  tokens: number;
+  summary?: Summary | null;
+  version: number;
+  /** Why messages were left out: `limit`, `max_tokens`, or the size of one answer. */
+  cut?: "limit" | "tokens" | "bytes" | null;
+}
+
+/** The declaration of windows: the limits and the rules of each window whose key follows the template. */
+export interface WindowResource {
+  id: ResourceId;
+  /** `token` needs `max_tokens`, `message` needs `max_messages`, `buffer` needs one of them. All given limits hold. */
+  type: "token" | "message" | "buffer";
+  key: KeyTemplate;
+  max_tokens?: number | null;
+  /** 20,000 if left out: no window holds more. */
+  max_messages?: number | null;
+  /** Needs `max_tokens`. */
+  allocation?: Allocation | null;
+  flushing?: Flushing | null;
+  eviction?: "fifo" | "lru" | "lfu" | "priority";
+  /** A window is deleted, with its originals, that long after its last use. */
+  ttl_seconds?: number | null;
+  /** Each write needs the lease on the window; one without a claim takes it for itself. */
+  locking?: boolean;
+  privacy?: Privacy | null;
+  /** Whose tokenizer counts; an estimate if left out. */
+  token_provider?: Id | null;
+  /**
+   * What becomes of a window once its session has ended. A window belongs to a session if its context has a
+   * `session_id`.
+   */
+  on_session_end?: "keep" | "archive" | "delete";
+  description?: string | null;
+}
+
+export interface WindowStats {
+  key: string;
+  messages: number;
+  tokens: number;
+  /** The tokens of each share. */
+  shares: { [key: string]: number };
+  limits: WindowLimits;
+  appended: number;
+  evicted: number;
+  /** Number of flushes by strategy and outcome: `done`, `fallback` or `empty`. */
+  flushes: { [key: string]: { [key: string]: number } };
+  /** Number of messages that flushes took. */
+  flushed: number;
+  lock_waits: LockWaits;
+  /** How long summaries took. */
+  summaries: Latency;
+  breaker: "closed" | "open" | "half_open" | "none";
 }
 
 /** The bytes of a small file. */

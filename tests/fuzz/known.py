@@ -11,7 +11,7 @@ from hivemem_contracts.operations import AnyOperation
 from hivemem_runtime.ledger.cursor import encode_cursor
 
 from ..chaos.asking import Asking, Refused
-from .bodies import BASE64, GONE_WORKSPACE, IDS, NAMESPACES, WORKSPACES, Bodies, Known
+from .bodies import BASE64, GONE_WORKSPACE, IDS, NAMESPACES, POOLS, WORKSPACES, Bodies, Known
 from .cases import AGENT, OPERATIONS, TENANT
 
 UPLOADS: Final = 8
@@ -58,6 +58,14 @@ class Filling:
             for number in range(3):
                 value = {"text": f"ann likes tea {number}"}
                 await self._ask("memory", "put", namespace=namespace, key=key, value=value)
+
+    async def _fill_windows(self, id: str) -> None:
+        resource = {"id": id, "type": "message", "key": "k{{ n }}", "max_messages": 5}
+        await self._ask("windows", "resource_put", resource=resource)
+        for key in POOLS["key"]:
+            for number in range(3):
+                message = {"role": "user", "content": f"message {number}"}
+                await self._ask("windows", "append", resource=id, key=key, message=message, message_id=f"m{number}")
 
     async def _fill_workspace(self, id: str) -> None:
         saved = await self._ask("artifacts", "workspace_save", workspace_id=id, blobs=[{"data_base64": BASE64[1]}])

@@ -37,6 +37,7 @@ _PARAMETERS: Final = {
     "agent_id": f"The registered agent. {_TOKEN}",
     "number": f"The number of the cycle. {_TOKEN}",
     "workspace_id": f"The workspace. {_TOKEN}",
+    "resource": f"The window resource. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}
