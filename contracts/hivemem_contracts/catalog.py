@@ -12,6 +12,7 @@ NAMES: Final = (
     "artifacts",
     "vectors",
     "agents",
+    "windows",
 )
 """Each service is a package of its name beside this module. The documents and the command keep this order."""
 

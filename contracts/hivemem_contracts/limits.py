@@ -147,4 +147,24 @@ STEP_SECONDS: Final = 31_536_000
 
 STEP_WAIT_MAXIMUM_MS: Final = 60_000
 
+WINDOW_MESSAGES: Final = 20_000
+"""The messages that one window may be allowed to hold."""
+
+WINDOW_MESSAGE_BYTES: Final = 262_144
+"""One message of a window, encoded as JSON."""
+
+WINDOW_CONTEXT_BYTES: Final = 16_384
+"""The variables from which a window's key is made."""
+
+WINDOW_TEMPLATE_CHARACTERS: Final = 1_024
+WINDOW_TOOL_CALLS: Final = 128
+"""The tool calls of one message."""
+
+WINDOW_OPEN_CALLS: Final = 256
+"""The tool calls of one window that wait for their results; the oldest ones are forgotten."""
+
+WINDOW_PATTERNS: Final = 32
+WINDOW_PATTERN_CHARACTERS: Final = 512
+"""One pattern of a resource's privacy rules."""
+
 JSON_DEPTH: Final = 100

@@ -22,6 +22,7 @@ FILES = {
     "appends.json": '[{"session_id": "trip-1", "event": {"type": "note"}}]',
     "puts.json": '[{"namespace": "user:alice", "key": "name", "value": "Alice"}]',
     "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
+    "chat.json": '{"id": "chat", "type": "message", "max_messages": 20, "key": "user:{{ user_id }}"}',
     "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
     "trace.json": (
         '[{"type": "agent", "agent_id": "twin", "overrides": {}, "metadata": {}, "status": "active", "version": 1, '

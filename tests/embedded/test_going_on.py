@@ -102,6 +102,7 @@ def test_health_pages(start_up: StartUp) -> None:
             "memory": True,
             "sessions": True,
             "vectors": True,
+            "windows": True,
         }
     code, body = page(up.http, "/nothing")
     assert code == 404

@@ -14,7 +14,7 @@ Json = Any
 Schema = Mapping[str, Any]
 
 DESTRUCTIVE: Final = frozenset(
-    ("delete", "delete_batch", "terminate", "archive", "set_status", "erase", "abort", "workspace_delete")
+    ("delete", "delete_batch", "terminate", "archive", "set_status", "erase", "abort", "workspace_delete", "clear")
 )
 """These operations use names of their own, so that the others find their objects."""
 
@@ -60,6 +60,11 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "scope_id": ("ann", "crm", "p1"),
     "state_indexes": ("l", "s", "n", "x"),
     "operation": ("put", "deleted", "export"),
+    "resource": ("chat",),
+    "message_id": ("m0", "m1", "m2", "m3"),
+    "role": ("user", "system", "tool"),
+    "redact": ("email", "card"),
+    "token_provider": ("estimate", "openai:o200k"),
 }
 WORDS: Final = (
     "x",
@@ -102,7 +107,7 @@ class Bodies:
         self._pools = {**POOLS, "upload_id": known.upload_ids, "receipt": known.receipts}
         if operation.name in DESTRUCTIVE:
             self._pools |= {"session_id": ("d1", "d2", "d3"), "namespace": ("temp:gone",), "upload_id": ("none",)}
-            self._pools["workspace_id"] = (GONE_WORKSPACE,)
+            self._pools |= {"workspace_id": (GONE_WORKSPACE,), "resource": ("gone",)}
         cursors = known.cursors.get(operation.full_name)
         if cursors:
             self._pools["cursor"] = cursors

@@ -11,7 +11,7 @@ from hivemem_contracts.operations import AnyOperation
 from hivemem_runtime.ledger.cursor import encode_cursor
 
 from ..chaos.asking import Asking, Refused
-from .bodies import BASE64, GONE_WORKSPACE, IDS, NAMESPACES, WORKSPACES, Bodies, Known
+from .bodies import BASE64, GONE_WORKSPACE, IDS, NAMESPACES, POOLS, WORKSPACES, Bodies, Known
 from .cases import AGENT, OPERATIONS, TENANT
 
 UPLOADS: Final = 8
@@ -40,6 +40,7 @@ class Filling:
         await asyncio.gather(*map(self._fill_session, IDS), *map(self._fill_namespace, NAMESPACES))
         for number in range(5):
             await self._ask("vectors", "store", id=f"v{number}", embedding=[0.1, 0.2, number])
+        await asyncio.gather(*map(self._fill_windows, ("chat", "gone")))
         await self._begin_uploads()
         await asyncio.gather(*map(self._fill_workspace, (*WORKSPACES, GONE_WORKSPACE)))
         receipt = await self._ask("memory", "erase", namespace=NAMESPACES[-1])
@@ -60,6 +61,14 @@ class Filling:
             for number in range(3):
                 value = {"text": f"ann likes tea {number}"}
                 await self._ask("memory", "put", namespace=namespace, key=key, value=value)
+
+    async def _fill_windows(self, id: str) -> None:
+        resource = {"id": id, "type": "message", "key": "k{{ n }}", "max_messages": 5}
+        await self._ask("windows", "resource_put", resource=resource)
+        for key in POOLS["key"]:
+            for number in range(3):
+                message = {"role": "user", "content": f"message {number}"}
+                await self._ask("windows", "append", resource=id, key=key, message=message, message_id=f"m{number}")
 
     async def _fill_workspace(self, id: str) -> None:
         saved = await self._ask("artifacts", "workspace_save", workspace_id=id, blobs=[{"data_base64": BASE64[1]}])

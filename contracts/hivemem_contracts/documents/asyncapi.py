@@ -29,7 +29,7 @@ _PARAMETERS: Final = {
     "scope": "The kind of shared scope.",
     "scope_id": f"The id of the user, app or project. {_TOKEN}",
     "namespace": f"The namespace, each of its segments one token, with a dot between them. {_TOKEN}",
-    "key": f"The key in the namespace. {_TOKEN}",
+    "key": f"The key in the namespace, or of the window. {_TOKEN}",
     "namespace_and_key": "The namespace, each of its segments one token, with a dot between them; for a key in it "
     f"followed by `.{KEY_MARKER}.` and the key. {_TOKEN}",
     "name": f"The file's name. {_TOKEN}",
@@ -39,6 +39,7 @@ _PARAMETERS: Final = {
     "workspace_id": f"The workspace. {_TOKEN}",
     "workflow": f"The name of the workflow. {_TOKEN}",
     "run_id": f"The run. {_TOKEN}",
+    "resource": f"The window resource. {_TOKEN}",
     **raw.PARAMETERS,
 }
 _CHOICES: Final = {"scope": ["app", "project", "user"]}

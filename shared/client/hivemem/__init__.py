@@ -107,6 +107,14 @@ if TYPE_CHECKING:
     from hivemem_contracts.vectors.models import Scores as Scores
     from hivemem_contracts.vectors.models import Weights as Weights
     from hivemem_contracts.vectors.replies import RecallAnswer as RecallAnswer
+    from hivemem_contracts.windows.models import Allocation as Allocation
+    from hivemem_contracts.windows.models import DoNotPersist as DoNotPersist
+    from hivemem_contracts.windows.models import Flushing as Flushing
+    from hivemem_contracts.windows.models import Privacy as Privacy
+    from hivemem_contracts.windows.models import RedactionRule as RedactionRule
+    from hivemem_contracts.windows.models import StoredMessage as StoredMessage
+    from hivemem_contracts.windows.models import WindowMessage as WindowMessage
+    from hivemem_contracts.windows.models import WindowResource as WindowResource
 
 _HOMES = {
     "hivemem.artifacts": ("OpenArtifact",),
@@ -173,6 +181,16 @@ _HOMES = {
     "hivemem_contracts.sessions.requests": ("AppendEvent",),
     "hivemem_contracts.vectors.models": ("Degraded", "IndexStatus", "RecallFilter", "Recalled", "Scores", "Weights"),
     "hivemem_contracts.vectors.replies": ("RecallAnswer",),
+    "hivemem_contracts.windows.models": (
+        "Allocation",
+        "DoNotPersist",
+        "Flushing",
+        "Privacy",
+        "RedactionRule",
+        "StoredMessage",
+        "WindowMessage",
+        "WindowResource",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from hivemem.artifacts import Artifacts
 from hivemem.services.agents import AgentsOperations
 from hivemem.services.memory import MemoryOperations
+from hivemem.services.windows import WindowsOperations
 from hivemem.sessions import Sessions
 from hivemem.vectors import Vectors
 
@@ -21,3 +22,4 @@ class Services:
         self.artifacts = Artifacts(hive)
         self.vectors = Vectors(hive)
         self.agents = AgentsOperations(hive)
+        self.windows = WindowsOperations(hive)

@@ -31,7 +31,12 @@ OF_WORKERS: Final = (
     "reranker_key",
     "reranker_model",
     "reranker_url",
+    "summary_key",
+    "summary_model",
+    "summary_seconds",
+    "summary_url",
     "sweep_seconds",
+    "tokenizer_files",
     "upload_seconds",
     "vectors",
 )

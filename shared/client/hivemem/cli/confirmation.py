@@ -69,11 +69,24 @@ async def _vector(hive: "Hive", body: Mapping[str, Any]) -> str:
     return f"Vector {body['id']!r}{where} goes."
 
 
+async def _window(hive: "Hive", body: Mapping[str, Any]) -> str:
+    named = {name: body[name] for name in ("resource", "key", "context") if name in body}
+    window = await hive.windows.health(**named)
+    return f"All of window {window.key!r} goes: {counted(window.messages, 'message')}, the summary and the originals."
+
+
+async def _message(hive: "Hive", body: Mapping[str, Any]) -> str:
+    del hive
+    return f"Message {body['message_id']!r} goes, with the tool call or the results that belong to it."
+
+
 LOSSES: Final[dict[str, "Callable[[Hive, Mapping[str, Any]], Awaitable[str]]"]] = {
     "sessions.delete": _session,
     "memory.erase": _memories,
     "artifacts.delete": _file,
     "artifacts.workspace_delete": _workspace,
     "vectors.delete": _vector,
+    "windows.delete": _message,
+    "windows.clear": _window,
 }
 """What each operation deletes for good, in words; all others leave a history or can be repeated."""

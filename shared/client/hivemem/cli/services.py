@@ -77,6 +77,8 @@ def _command(operation: AnyOperation) -> Callable[..., None]:
         describe = LOSSES.get(operation.full_name)
         if describe is not None and not given["yes"]:
             confirm(settings, lambda hive: describe(hive, body), waiting="looking up what will be lost")
+        if "message_id" in body:  # the id of what it names, not of the request
+            del given["message_id"]
         if given.get("durable"):
             publish(settings, operation, body, given)
         else:
@@ -85,7 +87,7 @@ def _command(operation: AnyOperation) -> Callable[..., None]:
     own: dict[str, Any] = {"json": Json}
     if operation.full_name in LOSSES:
         own["yes"] = Yes
-    if operation.writes:
+    if operation.writes and "message_id" not in operation.request.model_fields:
         own["message_id"] = MessageId
     if operation.durable:
         own["durable"] = Durable

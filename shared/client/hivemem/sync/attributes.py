@@ -3,7 +3,7 @@
 from hivemem.attributes import Services
 from hivemem.sync.artifacts import BlockingArtifacts
 from hivemem.sync.loop_thread import LoopThread
-from hivemem.sync.services import BlockingAgentsOperations, BlockingMemoryOperations
+from hivemem.sync.services import BlockingAgentsOperations, BlockingMemoryOperations, BlockingWindowsOperations
 from hivemem.sync.sessions import BlockingSessions
 from hivemem.sync.vectors import BlockingVectors
 
@@ -17,3 +17,4 @@ class BlockingServices:
         self.artifacts = BlockingArtifacts(services.artifacts, thread)
         self.vectors = BlockingVectors(services.vectors, thread)
         self.agents = BlockingAgentsOperations(services.agents, thread)
+        self.windows = BlockingWindowsOperations(services.windows, thread)

@@ -152,9 +152,7 @@ def _members(name: str, field: str) -> tuple[str, ...]:
     """Return the rules of a group, or the one rule of this name."""
     if name not in RULE_NAMES:
         near = suggestion(name, RULE_NAMES)
-        raise InvalidRequest(
-            f"{field}: there is no rule {name!r}{near}; own rules are {{name, pattern}}", field="redact"
-        )
+        raise InvalidRequest(f"{field}: there is no rule {name!r}{near}; own rules are {{name, pattern}}", field=field)
     return GROUPS.get(name, (name,))
 
 

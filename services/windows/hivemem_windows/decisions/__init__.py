@@ -1,0 +1,1 @@
+"""The rules of windows, as pure functions."""
