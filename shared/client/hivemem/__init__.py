@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from hivemem.runner_step import RunnerStep as RunnerStep
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
+    from hivemem.window import Window as Window
+    from hivemem.window_turns import WindowTurn as WindowTurn
     from hivemem_contracts.agents.models import Agent as Agent
     from hivemem_contracts.agents.models import AgentRecord as AgentRecord
     from hivemem_contracts.agents.models import Cycle as Cycle
@@ -123,6 +125,8 @@ _HOMES = {
     "hivemem.runner_context": ("StepContext",),
     "hivemem.runner_step": ("RunnerStep",),
     "hivemem.transfer": ("Exported", "Progress"),
+    "hivemem.window": ("Window",),
+    "hivemem.window_turns": ("WindowTurn",),
     "hivemem_contracts.agents.models": ("Agent", "AgentRecord", "Cycle", "Tool", "WorkspaceCue"),
     "hivemem_contracts.artifacts.models": ("Artifact", "Upload"),
     "hivemem_contracts.errors": (

@@ -34,7 +34,10 @@ from hivemem.publishing import (
 )
 from hivemem.retries import ask
 from hivemem.transfer import Exported, Progress, export_lines, export_to
+from hivemem.unseen_messages import UnseenMessages
 from hivemem.wait_options import patient_options
+from hivemem.window import Mode, Window
+from hivemem.window_uses import WindowConfig, windows_of
 from hivemem.workspaces import Workspaces
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
@@ -114,6 +117,7 @@ class Hive(Services):
         self.tenant = tenant
         self.agent = agent
         self.options = CallOptions().replaced(options, arguments=inspect.signature(Hive).parameters)
+        self.unseen_messages = UnseenMessages()
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> Self:
@@ -272,6 +276,34 @@ class Hive(Services):
         `ttl_seconds`.
         """
         return Lease(self, namespace, key, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
+
+    def window(
+        self,
+        resource: str,
+        /,
+        *,
+        key: str | None = None,
+        mode: Mode = "read-write",
+        context: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> Window:
+        """Return a window of a resource, by the variables of its key template or by its key; sends nothing.
+
+        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` has variables whose names are
+        those of arguments. In the mode `read-only`, methods that write raise `Forbidden`.
+        """
+        return Window(self, resource, key, {**(context or {}), **variables}, mode)
+
+    def windows_of(
+        self, config: WindowConfig, /, *, context: Mapping[str, Any] | None = None, **variables: Any
+    ) -> dict[str, Window]:
+        """Return the windows that an agent's configuration names, by name or alias; sends nothing.
+
+        A configuration is the name of a resource, or `{"name": …, "key": …}`, or a list of these, each with a `mode`
+        (`read-write` or `read-only`) and an `alias`. Windows without a key have that of the variables. Raises
+        `InvalidRequest` by field.
+        """
+        return windows_of(self, config, {**(context or {}), **variables})
 
     def export(self, prefix: str, *, as_of: datetime | None = None) -> AsyncIterator[str]:
         """Yield the memories at and below a prefix as JSON lines: a header, and then a line for each memory.
