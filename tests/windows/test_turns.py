@@ -1,18 +1,22 @@
 """Windows as people use them: handles, turns with a model, and the windows in an agent's configuration."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import pytest
+import pytest_asyncio
 from pydantic import BaseModel
 
 import hivemem
 import hivemem.sync
 from hivemem.unseen_messages import UnseenMessages
+from hivemem.window_turns import Format
 from hivemem_testing.waiting import eventually
 
 from .conftest import Fleet, Writer
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CALL: Final = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 
@@ -42,7 +46,7 @@ RESULTS: Final = {
 }
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def hive(fleet: Fleet, writer: Writer) -> AsyncIterator[hivemem.Hive]:
     """A client of a new tenant, in which the resource `chat` is declared."""
     await writer.declare()
@@ -67,6 +71,13 @@ async def stored(window: hivemem.Window, count: int) -> list[Any]:
     return found
 
 
+def said(turn: hivemem.WindowTurn, format: Format) -> Sequence[object]:
+    """Return the conversation as a provider gets it."""
+    if format == "anthropic":
+        return turn.messages(format="anthropic")["messages"]
+    return turn.messages() if format == "openai" else turn.messages(format="gemini")["contents"]
+
+
 async def test_a_handle_has_the_operations_of_its_window(hive: hivemem.Hive) -> None:
     window = hive.window("chat", user_id="u1")
     first = await window.append({"role": "user", "content": "one"}, message_id="m1")
@@ -86,15 +97,14 @@ async def test_a_handle_has_the_operations_of_its_window(hive: hivemem.Hive) -> 
 
 @pytest.mark.parametrize(("format", "reply"), [("openai", OPENAI), ("anthropic", ANTHROPIC), ("gemini", GEMINI)])
 async def test_a_turn_reads_asks_a_model_and_takes_back_calls_and_results(
-    hive: hivemem.Hive, format: Any, reply: object
+    hive: hivemem.Hive, format: Format, reply: object
 ) -> None:
     window = hive.window("chat", user_id=format)
     async with window.turn("Weather in Rome?") as turn:
         (call,) = turn.answer(reply).tool_calls
         assert (call.name, call.arguments) == ("weather", {"city": "Rome"})
         turn.tool_result(RESULTS[format])
-        prompt: Any = turn.messages(format=format)
-        assert len(prompt if format == "openai" else prompt.get("messages") or prompt["contents"]) == 3
+        assert len(said(turn, format)) == 3
         assert turn.answer("It is sunny.").text == "It is sunny."
 
     found = await stored(window, 4)
@@ -104,15 +114,15 @@ async def test_a_turn_reads_asks_a_model_and_takes_back_calls_and_results(
 
 
 async def test_a_turn_sees_what_this_client_said_before(hive: hivemem.Hive) -> None:
-    said: list[str] = []
+    so_far: list[str] = []
     for number in range(4):
         async with hive.window("chat", user_id="u2").turn(f"question {number}") as turn:
             turn.answer(f"answer {number}")
-            said += [f"question {number}", f"answer {number}"]
-            assert [message["content"] for message in turn.messages()] == said
+            so_far += [f"question {number}", f"answer {number}"]
+            assert [message["content"] for message in turn.messages()] == so_far
 
 
-def test_messages_are_added_to_reads_until_a_later_one_was_read() -> None:
+async def test_messages_are_added_to_reads_until_a_later_one_was_read() -> None:
     unseen = UnseenMessages()
     for number in range(3):
         unseen.add("w", f"m{number}", hivemem.WindowMessage(role="user", content=number))
@@ -125,8 +135,9 @@ def test_messages_are_added_to_reads_until_a_later_one_was_read() -> None:
 
 async def test_an_interrupted_turn_keeps_what_was_said_and_is_marked(hive: hivemem.Hive) -> None:
     window = hive.window("chat", user_id="u3")
+    turn = window.turn("Hello?")
     with pytest.raises(ConnectionError):
-        async with window.turn("Hello?") as turn:
+        async with turn:
             raise ConnectionError
     said, mark = await stored(window, 2)
     assert (said.content, mark.metadata) == ("Hello?", {"turn": turn.id, "interrupted": "ConnectionError"})
@@ -136,14 +147,20 @@ async def test_an_interrupted_turn_keeps_what_was_said_and_is_marked(hive: hivem
 
 async def test_what_no_turn_can_take_is_refused_by_name(hive: hivemem.Hive) -> None:
     async with hive.window("chat", user_id="u4").turn() as turn:
-        for wrong, field in ((7, "reply"), ({"output": 1}, "reply"), ({"choices": [{}]}, "reply.choices.0.message")):
+        wrong: list[tuple[object, str]] = [
+            (7, "reply"),
+            ({"output": 1}, "reply"),
+            ({"choices": [{}]}, "reply.choices.0.message"),
+        ]
+        for reply, field in wrong:
             with pytest.raises(hivemem.InvalidRequest) as caught:
-                turn.answer(wrong)
+                turn.answer(reply)
             assert caught.value.context["field"] == field
         with pytest.raises(hivemem.InvalidRequest, match=r"result\.name: .*'weather' is open"):
             turn.tool_result(RESULTS["gemini"])
+        misspelt: Any = "openia"
         with pytest.raises(hivemem.InvalidRequest, match="format: one of openai, anthropic, gemini"):
-            turn.messages(format="openia")  # type: ignore[call-overload]  # pyright: ignore
+            turn.messages(format=misspelt)
     with pytest.raises(hivemem.NotFound, match="'chta' is not declared"):
         async with hive.window("chta", user_id="u4").turn():
             pass
@@ -174,7 +191,7 @@ async def test_a_configuration_has_three_levels(hive: hivemem.Hive) -> None:
         ([], "windows: .* at least 1"),
     ],
 )
-def test_an_error_in_a_configuration_names_its_field(config: Any, said: str) -> None:
+async def test_an_error_in_a_configuration_names_its_field(config: Any, said: str) -> None:
     with pytest.raises(hivemem.InvalidRequest, match=said):
         hivemem.Hive("nats://127.0.0.1:1").windows_of(config)
 
@@ -183,10 +200,16 @@ async def test_the_synchronous_client_has_windows_and_turns(hive: hivemem.Hive) 
     def work() -> None:
         with hivemem.sync.connect(hive.connection.shown_url, tenant=hive.tenant) as blocking:
             window = blocking.window("chat", user_id="u7")
+            window.append({"role": "system", "content": "Be brief."})
             with window.turn("Weather in Rome?") as turn:
                 (call,) = turn.answer(OPENAI).tool_calls
                 turn.tool_result(call, "sunny")
-                assert [message["role"] for message in turn.messages()] == ["user", "assistant", "tool"]
+                assert [message["role"] for message in turn.messages()] == [
+                    "system",
+                    "user",
+                    "assistant",
+                    "tool",
+                ]
             assert [use.mode for use in blocking.windows_of("chat", user_id="u7").values()] == ["read-write"]
             assert list(window.originals()) == []
 

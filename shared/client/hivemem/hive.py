@@ -289,8 +289,8 @@ class Hive(Services):
     ) -> Window:
         """Return a window of a resource, by the variables of its key template or by its key; sends nothing.
 
-        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` has variables whose names are
-        those of arguments. In the mode `read-only`, methods that write raise `Forbidden`.
+        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` takes variables that are
+        named like an argument. In the mode `read-only`, methods that write raise `Forbidden`.
         """
         return Window(self, resource, key, {**(context or {}), **variables}, mode)
 

@@ -29,9 +29,9 @@ class UnseenMessages:
         self._messages.append(_Unseen(window, message_id, message, monotonic() + UNSEEN_SECONDS))
 
     def after(self, window: str, read: Collection[str]) -> Sequence[WindowMessage]:
-        """Return the messages of a window that come after those that were read.
+        """Return the messages of a window that were published after the last one that was read.
 
-        A worker applies them in order, so that all before one that was read are applied as well.
+        A worker applies them in order, so all before it are applied as well.
         """
         now = monotonic()
         found = [unseen for unseen in self._messages if unseen.window == window]

@@ -156,7 +156,7 @@ class Window:
         return receipt
 
     def unseen_after(self, read: Collection[str]) -> Sequence[WindowMessage]:
-        """Return the messages that this client has published and that come after those that were read."""
+        """Return the messages that this client has published since, in the order in which it did."""
         return self.hive.unseen_messages.after(self._name, read)
 
     async def _send(self, operation: Operation[..., Any, ReplyT], **fields: Any) -> ReplyT:

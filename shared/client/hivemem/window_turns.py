@@ -169,13 +169,11 @@ class WindowTurn:
     def add(self, message: MessageLike) -> WindowMessage:
         """Append any message. Raises `InvalidRequest` at once if its fields are wrong."""
         self._window.check_writable("windows.append")
-        given = message.model_dump(exclude_unset=True) if isinstance(message, WindowMessage) else dict(message)
-        metadata = given.get("metadata") or {}
-        fields = {**given, "metadata": {**metadata, TURN: self.id} if isinstance(metadata, Mapping) else metadata}
         try:
-            checked = WindowMessage.model_validate(fields)
+            checked = WindowMessage.model_validate(message)
         except pydantic.ValidationError as error:
             raise invalid_request(error, model=WindowMessage) from error
+        checked = checked.model_copy(update={"metadata": {**(checked.metadata or {}), TURN: self.id}})
         self._said.append(checked)
         self._send(checked)
         return checked

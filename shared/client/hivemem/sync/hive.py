@@ -159,8 +159,8 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
     ) -> BlockingWindow:
         """Return a window of a resource, by the variables of its key template or by its key; sends nothing.
 
-        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` has variables whose names are
-        those of arguments. In the mode `read-only`, methods that write raise `Forbidden`.
+        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` takes variables that are
+        named like an argument. In the mode `read-only`, methods that write raise `Forbidden`.
         """
         window = self.wrapped.window(resource, key=key, mode=mode, context=context, **variables)
         return BlockingWindow(window, self.thread)
