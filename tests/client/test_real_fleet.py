@@ -24,8 +24,6 @@ FILES = {
     "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
     "chat.json": '{"id": "chat", "type": "message", "max_messages": 20, "key": "user:{{ user_id }}"}',
     "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
-    "chat.json": '{"id": "chat", "type": "token", "key": "c", "max_tokens": 999}',
-    "message.json": '{"role": "user", "content": "hi"}',
     "chat.yaml": "{id: chat, type: token, key: c, max_tokens: 999}",
     "trace.json": (
         '[{"type": "agent", "agent_id": "twin", "overrides": {}, "metadata": {}, "status": "active", "version": 1, '

@@ -4,6 +4,7 @@ Start the fleet with `hivemem up`, then run this file. Set HIVEMEM_URL to use a 
 """
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ async def billing(hive: hivemem.Hive, customer: str, ready: asyncio.Event) -> No
 
 
 async def main() -> None:
-    customer = f"customer-{hivemem.new_id()}"
+    customer = sys.argv[1] if len(sys.argv) > 1 else hivemem.new_id()
     async with hivemem.connect(agent="support") as one, hivemem.connect(agent="billing") as other:
         async for applied in apply_resources(one, read_resources([DECLARED])):
             print(f"{applied.id} is declared")
@@ -69,9 +70,7 @@ async def main() -> None:
 
         print("customer: What now?")
         print("support:", await support(one, customer, "What now?"))
-        window = one.window("customer-support", user_id=customer)
-        read = await window.read()
-        print(f"done: {read.tokens} of 4000 tokens are used")
+        print("done")
 
 
 if __name__ == "__main__":
