@@ -36,8 +36,7 @@ from hivemem.retries import ask
 from hivemem.transfer import Exported, Progress, export_lines, export_to
 from hivemem.unseen_messages import UnseenMessages
 from hivemem.wait_options import patient_options
-from hivemem.window import Mode, Window
-from hivemem.window_uses import WindowConfig, windows_of
+from hivemem.window_uses import WindowHandles
 from hivemem.workspaces import Workspaces
 from hivemem_contracts.errors import Internal, InvalidRequest
 from hivemem_contracts.limits import INBOX_PREFIX_BYTES
@@ -62,7 +61,7 @@ class OptionFields(TypedDict, total=False):
     traceparent: str | None
 
 
-class Hive(Services):
+class Hive(Services, WindowHandles):
     """One agent of one tenant. It connects at its first use; safe to use from many tasks of one event loop at once.
 
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. Without one, it is
@@ -276,34 +275,6 @@ class Hive(Services):
         `ttl_seconds`.
         """
         return Lease(self, namespace, key, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
-
-    def window(
-        self,
-        resource: str,
-        /,
-        *,
-        key: str | None = None,
-        mode: Mode = "read-write",
-        context: Mapping[str, Any] | None = None,
-        **variables: Any,
-    ) -> Window:
-        """Return a window of a resource, by the variables of its key template or by its key; sends nothing.
-
-        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` takes variables that are
-        named like an argument. In the mode `read-only`, methods that write raise `Forbidden`.
-        """
-        return Window(self, resource, key, {**(context or {}), **variables}, mode)
-
-    def windows_of(
-        self, config: WindowConfig, /, *, context: Mapping[str, Any] | None = None, **variables: Any
-    ) -> dict[str, Window]:
-        """Return the windows that an agent's configuration names, by name or alias; sends nothing.
-
-        A configuration is the name of a resource, or `{"name": …, "key": …}`, or a list of these, each with a `mode`
-        (`read-write` or `read-only`) and an `alias`. Windows without a key have that of the variables. Raises
-        `InvalidRequest` by field.
-        """
-        return windows_of(self, config, {**(context or {}), **variables})
 
     def export(self, prefix: str, *, as_of: datetime | None = None) -> AsyncIterator[str]:
         """Yield the memories at and below a prefix as JSON lines: a header, and then a line for each memory.

@@ -1,4 +1,4 @@
-"""The windows in an agent's configuration: a name, a name with a key, or a list of them with modes."""
+"""The windows of a client: one by its name, or those in an agent's configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -61,3 +61,35 @@ def windows_of(hive: "Hive", config: WindowConfig, context: Mapping[str, Any]) -
             )
         found[name] = Window(hive, use.name, use.key, {} if use.key is not None else context, use.mode)
     return found
+
+
+class WindowHandles:
+    """The methods of a client that return windows."""
+
+    def window(
+        self,
+        resource: str,
+        /,
+        *,
+        key: str | None = None,
+        mode: Mode = "read-write",
+        context: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> Window:
+        """Return a window of a resource, by the variables of its key template or by its key; sends nothing.
+
+        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` takes variables that are
+        named like an argument. In the mode `read-only`, methods that write raise `Forbidden`.
+        """
+        return Window(cast("Hive", self), resource, key, {**(context or {}), **variables}, mode)
+
+    def windows_of(
+        self, config: WindowConfig, /, *, context: Mapping[str, Any] | None = None, **variables: Any
+    ) -> dict[str, Window]:
+        """Return the windows that an agent's configuration names, by name or alias; sends nothing.
+
+        A configuration is the name of a resource, or `{"name": …, "key": …}`, or a list of these, each with a `mode`
+        (`read-write` or `read-only`) and an `alias`. Windows without a key have that of the variables. Raises
+        `InvalidRequest` by field.
+        """
+        return windows_of(cast("Hive", self), config, {**(context or {}), **variables})

@@ -81,13 +81,14 @@ def show_command(
         read = await window.read(limit=NEWEST)
         stats, health = await window.stats(), await window.health()
         state = {name: getattr(stats, name) for name in STATE}
-        return {**state, "flush": health.flush, "summary": read.summary}, list(read.messages)
+        told = {**state, "flush": health.flush, "summary": read.summary}
+        return {name: value for name, value in told.items() if value}, list(read.messages)
 
     shown, rows = run(settings, of_resource if key is None else of_window)
     if settings.json:
         print_json({"resource" if key is None else "window": shown, "windows" if key is None else "messages": rows})
         return
-    print_fields({name: value for name, value in shown.items() if value} if isinstance(shown, dict) else shown)
+    print_fields(shown)
     if terminal.is_there():
         sys.stdout.write("\n")
     print_rows(rows)
