@@ -24,6 +24,7 @@ FILES = {
     "deletes.json": '[{"namespace": "user:bob:travel", "key": "diet"}]',
     "chat.json": '{"id": "chat", "type": "message", "max_messages": 20, "key": "user:{{ user_id }}"}',
     "machine.json": '{"initial": "draft", "states": ["draft", "done"], "transitions": []}',
+    "chat.yaml": "{id: chat, type: token, key: c, max_tokens: 999}",
     "trace.json": (
         '[{"type": "agent", "agent_id": "twin", "overrides": {}, "metadata": {}, "status": "active", "version": 1, '
         '"created_by": "bot", "created_at": "2026-01-31T09:00:00Z", "updated_at": "2026-01-31T09:00:00Z"}]'

@@ -10,6 +10,7 @@ from hivemem_contracts.catalog import CHANGES, SERVICES
 from hivemem_contracts.changes import Change
 from hivemem_contracts.documents.portable import Schema, portable
 from hivemem_contracts.errors import ALL_ERRORS, HiveError
+from hivemem_contracts.windows.models import WindowResource
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -70,7 +71,7 @@ def error_schema() -> Schema:
 
 def schema_files() -> dict[str, Schema]:
     """Return each schema by the name of its file."""
-    files = {"change": schema_of(Change), "error": error_schema()}
+    files = {"change": schema_of(Change), "error": error_schema(), "window.resource": schema_of(WindowResource)}
     for service in SERVICES:
         for operation in service:
             files[f"{operation.full_name}.request"] = schema_of(operation.request)

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from hivemem.workflows.declarations import wait_change as wait_change
     from hivemem.workflows.declarations import wait_signal as wait_signal
     from hivemem.workflows.workflow import Workflow as Workflow
+    from hivemem.window import Window as Window
+    from hivemem.window_turns import WindowTurn as WindowTurn
     from hivemem_contracts.agents.models import Agent as Agent
     from hivemem_contracts.agents.models import AgentRecord as AgentRecord
     from hivemem_contracts.agents.models import Cycle as Cycle
@@ -137,6 +139,8 @@ _HOMES = {
     "hivemem.workflows.current_step": ("StepFailed",),
     "hivemem.workflows.declarations": ("Retry", "parallel", "sleep", "step", "wait_change", "wait_signal"),
     "hivemem.workflows.workflow": ("Workflow",),
+    "hivemem.window": ("Window",),
+    "hivemem.window_turns": ("WindowTurn",),
     "hivemem_contracts.agents.models": ("Agent", "AgentRecord", "Cycle", "Tool", "WorkspaceCue"),
     "hivemem_contracts.agents.workflows.definition": ("WorkflowDefinition",),
     "hivemem_contracts.agents.workflows.models": ("Run", "RunStep"),

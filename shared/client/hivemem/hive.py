@@ -34,7 +34,9 @@ from hivemem.publishing import (
 )
 from hivemem.retries import ask
 from hivemem.transfer import Exported, Progress, export_lines, export_to
+from hivemem.unseen_messages import UnseenMessages
 from hivemem.wait_options import patient_options
+from hivemem.window_uses import WindowHandles
 from hivemem.workflows.service import WorkflowsOfClient
 from hivemem.workspaces import Workspaces
 from hivemem_contracts.errors import Internal, InvalidRequest
@@ -60,7 +62,7 @@ class OptionFields(TypedDict, total=False):
     traceparent: str | None
 
 
-class Hive(Services, WorkflowsOfClient):
+class Hive(Services, WorkflowsOfClient, WindowHandles):
     """One agent of one tenant. It connects at its first use; safe to use from many tasks of one event loop at once.
 
     `url` is one NATS server or several, separated by commas; it may contain a user and a password. Without one, it is
@@ -115,6 +117,7 @@ class Hive(Services, WorkflowsOfClient):
         self.tenant = tenant
         self.agent = agent
         self.options = CallOptions().replaced(options, arguments=inspect.signature(Hive).parameters)
+        self.unseen_messages = UnseenMessages()
         self._subjects: dict[AnyOperation, str] = {}
 
     def with_options(self, **options: Unpack[OptionFields]) -> Self:

@@ -21,6 +21,8 @@ IMPORTANT: Final[dict[str, tuple[str, ...]]] = {
     "WorkspaceVersion": ("workspace_id", "version", "files", "bytes", "message", "created_at", "agent_id", "cycle"),
     "WorkspaceEntry": ("path", "size", "mode", "target"),
     "IndexStatus": ("namespace", "key", "state", "version", "indexed_version", "error", "attempts"),
+    "StoredMessage": ("sequence", "role", "content", "tokens", "by", "at", "name", "share", "message_id"),
+    "ListedWindow": ("resource", "key", "messages", "tokens", "status", "updated_at"),
     "Recalled": ("score", "namespace", "key", "text", "value", "kind", "version", "updated_at"),
 }
 """The most important fields of replies by the name of their model; the others follow as they are declared."""

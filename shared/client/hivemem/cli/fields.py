@@ -19,7 +19,13 @@ from hivemem.cli.positional_fields import BY_POSITION
 
 JSON_HELP: Final = "JSON, or @FILE, or @- for standard input."
 ALSO_BY_POSITION: Final = frozenset(
-    {("GetState", "session_id"), ("BeginUpload", "session_id"), ("BeginUpload", "name")}
+    {
+        ("GetState", "session_id"),
+        ("BeginUpload", "session_id"),
+        ("BeginUpload", "name"),
+        ("ListWindows", "resource"),
+        *((model, "key") for model in ("ReadWindow", "ReadOriginals", "FlushWindow", "InspectWindow", "ClearWindow")),
+    }
 )
 """Optional fields that most calls have, by request and name. Required fields always have a position."""
 SHOWN_CHARACTERS: Final = 40

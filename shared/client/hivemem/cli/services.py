@@ -19,6 +19,7 @@ from hivemem.cli.rendering import print_fields, print_json, print_reply
 from hivemem.cli.settings import Json, Settings, run
 from hivemem.cli.sweep import sweep_command
 from hivemem.cli.transfer import export_command, import_command
+from hivemem.cli.windows import COMMANDS as WINDOW_COMMANDS
 from hivemem_contracts.catalog import SERVICES
 from hivemem_contracts.operations import AnyOperation
 
@@ -42,8 +43,11 @@ OWN: dict[str, Callable[..., None]] = {
 }
 """Operations whose pages form one result, or whose result has a form of its own."""
 
-MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS}
+MORE: dict[str, dict[str, Callable[..., None]]] = {"artifacts": FILE_COMMANDS, "windows": WINDOW_COMMANDS}
 """Subcommands that combine several operations of a service."""
+
+ALIASES: dict[str, dict[str, str]] = {"windows": {"list": "windows"}}
+"""Other words for operations of a service."""
 
 
 def service_app(name: str) -> typer.Typer:
@@ -54,13 +58,17 @@ def service_app(name: str) -> typer.Typer:
     )
     for operation in contract:
         _add(app, operation)
+    for word, name_of_operation in ALIASES.get(name, {}).items():
+        found = contract.get(name_of_operation)
+        assert found is not None, "an alias is of an operation"
+        _add(app, found, word)
     for word, command in MORE.get(name, {}).items():
         app.command(word, cls=OperationCommand)(command)
     return app
 
 
-def _add(app: typer.Typer, operation: AnyOperation) -> None:
-    word = operation.name.replace("_", "-")
+def _add(app: typer.Typer, operation: AnyOperation, word: str | None = None) -> None:
+    word = word or operation.name.replace("_", "-")
     own = OWN.get(operation.full_name)
     if own is not None:
         app.command(word, cls=OperationCommand)(own)

@@ -141,6 +141,12 @@ def _hint_for_missing(error: HiveError) -> str | None:
     context = {name: shlex.quote(str(value)) for name, value in error.context.items()}
     if "namespace" in context:
         return f"`hivemem memory list {context['namespace']}` shows its memories"
+    if "resource" in context:
+        return (
+            f"`hivemem windows list {context['resource']}` shows its windows"
+            if "key" in context
+            else "`hivemem windows resource-list` shows the resources"
+        )
     if "session_id" in context and "name" in context:
         return f"`hivemem artifacts list {context['session_id']}` shows its files"
     if "session_id" in context:

@@ -20,5 +20,6 @@ from hivemem.sync.hive import connect
 from hivemem.sync.leases import BlockingLease as Lease
 from hivemem.sync.pipeline import BlockingPipeline as Pipeline
 from hivemem.sync.runner import BlockingRunner as Runner
+from hivemem.sync.window import BlockingWindow as Window
 
-__all__ = ["Feed", "Hive", "Lease", "Pipeline", "Runner", "connect"]
+__all__ = ["Feed", "Hive", "Lease", "Pipeline", "Runner", "Window", "connect"]

@@ -78,6 +78,21 @@ def blocking_command(method: CommandMethod[Fields, ResultT]) -> BlockingCommandM
     return cast("BlockingCommandMethod[Fields, ResultT]", blocking(cast("Any", method)))
 
 
+def threaded(
+    method: Callable[Concatenate[Any, Fields], ResultT],
+) -> Callable[Concatenate[Any, Fields], ResultT]:
+    """Return a method that calls a plain one in the client's thread, because it starts tasks there."""
+
+    @wraps(method)
+    def call(self: Blocking[Any], /, *args: Fields.args, **fields: Fields.kwargs) -> ResultT:
+        async def called() -> ResultT:
+            return method(self.wrapped, *args, **fields)
+
+        return self.thread.run(called())
+
+    return call
+
+
 def iterating(
     method: Callable[Concatenate[Any, Fields], AsyncIterator[ResultT]],
 ) -> Callable[Concatenate[Any, Fields], Iterator[ResultT]]:

@@ -22,8 +22,11 @@ from hivemem.sync.leases import BlockingLease
 from hivemem.sync.loop_thread import LoopThread
 from hivemem.sync.pipeline import BlockingPipeline
 from hivemem.sync.workflows import BlockingWorkflows
+from hivemem.sync.window import BlockingWindow
 from hivemem.sync.workspaces import BlockingWorkspaces
 from hivemem.transfer import Progress
+from hivemem.window import Mode
+from hivemem.window_uses import WindowConfig
 from hivemem_contracts.operations import Fields
 
 
@@ -144,6 +147,36 @@ class BlockingHive(BlockingServices, Blocking[Hive]):
         """
         lease = self.wrapped.lease(namespace, key, ttl_seconds=ttl_seconds, wait_seconds=wait_seconds)
         return BlockingLease(lease, self.thread)
+
+    def window(
+        self,
+        resource: str,
+        /,
+        *,
+        key: str | None = None,
+        mode: Mode = "read-write",
+        context: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> BlockingWindow:
+        """Return a window of a resource, by the variables of its key template or by its key; sends nothing.
+
+        `hive.window("customer-support", user_id="u1")`, or `key="user:u1"`. `context` takes variables that are
+        named like an argument. In the mode `read-only`, methods that write raise `Forbidden`.
+        """
+        window = self.wrapped.window(resource, key=key, mode=mode, context=context, **variables)
+        return BlockingWindow(window, self.thread)
+
+    def windows_of(
+        self, config: WindowConfig, /, *, context: Mapping[str, Any] | None = None, **variables: Any
+    ) -> dict[str, BlockingWindow]:
+        """Return the windows that an agent's configuration names, by name or alias; sends nothing.
+
+        A configuration is the name of a resource, or `{"name": …, "key": …}`, or a list of these, each with a `mode`
+        (`read-write` or `read-only`) and an `alias`. Windows without a key have that of the variables. Raises
+        `InvalidRequest` by field.
+        """
+        found = self.wrapped.windows_of(config, context=context, **variables)
+        return {name: BlockingWindow(window, self.thread) for name, window in found.items()}
 
     export = iterating(Hive.export)
     export_to = blocking(Hive.export_to)
