@@ -62,6 +62,18 @@ class Driver:
         self.heads.apply(steps.report_step(self.heads, body, self.plan, CLAIM, 1, None))
 
 
+def test_a_long_chain_of_steps_that_are_skipped_at_once() -> None:
+    skipped: list[dict[str, Any]] = [
+        {"id": f"p{number}", "parallel": [[{"id": f"s{number}", "when": "false"}]]} for number in range(499)
+    ]
+    heads = Driver([*skipped, {"id": "last"}]).heads
+    assert [step.number for step in heads.pending()] == [999]
+    endless = Driver([{**skipped[0], "next": [{"to": "p0"}]}]).heads.run
+    assert endless.status == "failed"
+    assert endless.error is not None
+    assert endless.error["error"]["name"] == "StepLimit"
+
+
 @pytest.mark.parametrize("seed", range(400))
 def test_random_definitions_run_as_the_model_says(seed: int) -> None:
     random = Random(seed)
