@@ -23,14 +23,15 @@ def bind(service: Service, plans: Plans) -> None:
 
 
 async def put(ledger: Ledger, call: Call, body: requests.PutWorkflow) -> bytes:
-    sender = call.sender.agent
-    outcome = await ledger.commit(call.write(WORKFLOW, body.name, lambda heads, now: put_workflow(heads, body, sender)))
+    tenant, agent = call.sender.tenant, call.sender.agent
+    write = call.write(WORKFLOW, body.name, lambda heads, now: put_workflow(heads, body, tenant, agent))
+    outcome = await ledger.commit(write)
     if outcome.stamp is not None:
         version, workflow, at = outcome.stamp.version, outcome.record, outcome.stamp.at
     elif outcome.answer is not None:
         version, workflow, at = outcome.answer
     else:  # a duplicate of a request that changed nothing
-        head = await ledger.head(WORKFLOW, call.sender.tenant, body.name)
+        head = await ledger.head(WORKFLOW, tenant, body.name)
         assert head is not None and head.value is not None, "a workflow is never erased"  # noqa: PT018
         version, workflow, at = head.version, head.value, head.at
     return orjson.dumps({**_view(body.name, version, workflow, at), "duplicate": outcome.duplicate})
