@@ -215,6 +215,9 @@ async def test_a_cancelled_run_refuses_what_its_steps_report(runner: Runner) -> 
 
 async def test_a_side_effect_is_recorded_once_for_all_attempts(runner: Runner) -> None:
     await runner.started({"id": "a"})
+    assert (
+        await runner.refusal("step_once", run_id="r1", step="a", token=1_000_001, key="mail", result="forged")
+    ).code == (40401)
     lost = await runner.claim(lease=100)
     named = {name: lost[name] for name in ("run_id", "step", "token")}
     assert (await runner.ask("step_once", named, key="mail"))["recorded"] is False

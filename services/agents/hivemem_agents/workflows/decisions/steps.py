@@ -197,9 +197,9 @@ def renew_step(heads: Heads, body: RenewStep, now: int) -> Decision:
 
 def record_once(heads: Heads, body: RecordOnce) -> Decided:
     """Keep the first result under a key; an attempt that is over may still bring it, because its effect happened."""
-    number = number_of(body.token)
+    number, attempt = divmod(body.token, ATTEMPTS)
     step = value_of(heads(STEP, step_place(body.run_id, number)))
-    if step is None or step.id != body.step:
+    if step is None or step.id != body.step or not 1 <= attempt <= step.attempt:
         raise _no_step(heads, body)
     id = once_place(body.run_id, number, body.key)
     known = value_of(heads(ONCE, id))
