@@ -1,6 +1,7 @@
 """The operations on definitions."""
 
 from functools import partial
+from typing import Final
 
 import orjson
 
@@ -14,6 +15,9 @@ from hivemem_contracts.identifiers import format_microseconds
 from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import Lines
 from hivemem_runtime.service import Call, Service
+
+READ_AT_ONCE: Final = 20
+"""Definitions in one read, each with all of its steps."""
 
 
 def bind(service: Service, plans: Plans) -> None:
@@ -49,11 +53,17 @@ async def get(plans: Plans, call: Call, body: requests.GetWorkflow) -> bytes:
 
 async def list_workflows(ledger: Ledger, call: Call, body: requests.ListWorkflows) -> bytes:
     lines = Lines(body.limit)
-    page = await ledger.find(WORKFLOW, call.sender.tenant, "all", equals={}, cursor=body.cursor, limit=body.limit)
-    for head in page.items:
-        if head.value is not None:
-            lines.add(workflow_fields(head.id, head.version, head.value, head.at))
-    return lines.answer(page.cursor)
+    cursor = body.cursor
+    while not lines.complete:
+        limit = min(lines.wanted(), READ_AT_ONCE)
+        page = await ledger.find(WORKFLOW, call.sender.tenant, "all", equals={}, cursor=cursor, limit=limit)
+        for head in page.items:
+            if head.value is not None:
+                lines.add(workflow_fields(head.id, head.version, head.value, head.at))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return lines.answer(cursor)
 
 
 def _view(name: str, version: int, workflow: WorkflowVersion, at: int) -> dict[str, object]:
