@@ -191,7 +191,7 @@ class RunProgress:
         planned = self._plan.steps[step_id]
         step = self._visit(planned, parent, branch)
         declared = planned.declared
-        if declared.when is not None and not self._holds(step_id, declared.when):
+        if declared.when is not None and not self._holds(step, declared.when):
             self.put(replace(step, status="skipped", finished_at=self._now))
             self._coming.append((planned.following, parent, branch))
             return
@@ -288,8 +288,12 @@ class RunProgress:
                 return target.to
         return planned.following
 
-    def _holds(self, step_id: str, text: str) -> bool:
-        return holds(step_id, text, {"state": self.state, "input": self.run.input}, self._meter)
+    def _holds(self, step: StepExecution, text: str) -> bool:
+        try:
+            return holds(step.id, text, {"state": self.state, "input": self.run.input}, self._meter)
+        except StepBroken as broken:
+            self.put(replace(step, status="failed", error=broken.error, finished_at=self._now))
+            raise
 
     def _take_signal(self, name: str) -> dict[str, Any] | None:
         for place, signal in enumerate(self.run.signals):
