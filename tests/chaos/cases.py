@@ -14,6 +14,7 @@ from .service import Circumstances, Service
 from .sessions.trial import SESSIONS
 from .strikes.kinds import KINDS, Kind
 from .vectors.trial import VECTORS
+from .workflows.trial import WORKFLOWS
 
 SERVICES: Final[Mapping[str, Service]] = {
     "sessions": SESSIONS,
@@ -21,6 +22,7 @@ SERVICES: Final[Mapping[str, Service]] = {
     "artifacts": ARTIFACTS,
     "vectors": VECTORS,
     "agents": AGENTS,
+    "workflows": WORKFLOWS,
     "registers": REGISTERS,
 }
 _STALLING: Final = ("rolling", "partitions", "full-disk")
@@ -81,6 +83,7 @@ ALWAYS: Final = (
     Case("artifacts", "embedded", "kills"),
     Case("artifacts", "sqlite", "outages", share=1.5),
     Case("agents", "embedded", "kills", share=0.625),
+    Case("workflows", "embedded", "kills"),
     Case("registers", "embedded", "kills"),
     Case("registers", "three-members", "rolling", workers=2),
 )
