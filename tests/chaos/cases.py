@@ -94,7 +94,7 @@ def all_cases() -> Iterator[Case]:
     yield from ALWAYS
     for service_name, service in SERVICES.items():
         for strikes, kind in KINDS.items():
-            if strikes == "outages" and service.outside is None:
+            if (strikes == "outages" and service.outside is None) or (strikes == "clocks" and service.waits_by_clock):
                 continue
             for store in kind.stores:
                 case = Case(service_name, store, strikes, 1 if store in ("embedded", "sqlite") else 2)

@@ -23,5 +23,7 @@ class WorkflowsTrial:
 
 
 WORKFLOWS = Service(
-    WorkflowsTrial, [worker_command(f"hivemem_{service}") for service in ("agents", "memory", "sessions")]
+    WorkflowsTrial,
+    [worker_command(f"hivemem_{service}") for service in ("agents", "memory", "sessions")],
+    waits_by_clock=True,
 )
