@@ -122,6 +122,25 @@ export interface AgentWritten {
   duplicate?: boolean;
 }
 
+/**
+ * The parts of `max_tokens` that each share may use; they add up to 1. `short_term` also gets what the others do not
+ * use, until they need it.
+ */
+export interface Allocation {
+  system: number;
+  long_term: number;
+  short_term: number;
+}
+
+/** A message without its content: read it from the window. */
+export interface AnnouncedMessage {
+  message_id: string;
+  sequence: number;
+  role: string;
+  share: "system" | "long_term" | "short_term";
+  tokens: number;
+}
+
 /** The declaration of an app changed, or its state indexes are complete. */
 export interface AppChanged {
   state_indexes: string[];
@@ -161,6 +180,29 @@ export interface AppendEvents {
   appends: AppendEvent[];
 }
 
+export interface AppendMessage {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  message: WindowMessage;
+  /** The same id again appends nothing and gets the first answer. */
+  message_id?: Id | null;
+}
+
+export interface AppendMessages {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+  messages: WindowMessage[];
+}
+
 /** One of a batch: the fields of an append's answer, or `error`. */
 export interface AppendOutcome {
   session_id?: string | null;
@@ -183,6 +225,13 @@ export interface Appended {
 export interface AppendedBatch {
   /** In the order of the request. */
   results: AppendOutcome[];
+}
+
+export interface AppendedMessage {
+  message_id: string;
+  /** null: the message was not stored. */
+  sequence?: number | null;
+  tokens: number;
 }
 
 export interface ArchiveSession {
@@ -401,6 +450,15 @@ export interface ClaimedStep {
   until: Time;
 }
 
+export interface ClearWindow {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+}
+
 export interface CollectGarbage {
   /** Delete nothing, only report. */
   dry_run?: boolean;
@@ -607,6 +665,20 @@ export interface DeleteMemory {
   lease?: LeaseClaim | null;
 }
 
+export interface DeleteMessage {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+  message_id: Id;
+}
+
+export interface DeleteResource {
+  id: ResourceId;
+}
+
 export interface DeleteSession {
   session_id: Id;
 }
@@ -643,6 +715,13 @@ export interface Difference {
   change: "added" | "removed" | "changed";
   before?: Json;
   after?: Json;
+}
+
+/** Messages that are dropped before anything is stored or announced. */
+export interface DoNotPersist {
+  roles?: string[];
+  /** Regular expressions (RE2), searched in all texts of a message. */
+  patterns?: string[];
 }
 
 export interface EraseMemories {
@@ -716,6 +795,48 @@ export interface FindShared {
   session_ids: Id[];
 }
 
+export interface FlushHealth {
+  state: "idle" | "queued" | "running";
+  last_at?: Time | null;
+  /** Number of summaries in a row that the model did not make. */
+  failures: number;
+  /** The circuit breaker of the model in the worker that answers; `none` without a model. */
+  breaker: "closed" | "open" | "half_open" | "none";
+}
+
+export interface FlushWindow {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+  /** That of the resource, else `fifo`. */
+  strategy?: "fifo" | "lru" | "lfu" | "priority" | "token_threshold" | "message_count" | "time" | "hybrid_summary" | "model_summary" | null;
+}
+
+/** When a window is flushed in the background, and what becomes of the messages. */
+export interface Flushing {
+  strategy: "fifo" | "lru" | "lfu" | "priority" | "token_threshold" | "message_count" | "time" | "hybrid_summary" | "model_summary";
+  /** The part of the limit at which a flush is queued; 0.8 if no trigger is given. */
+  threshold?: number | null;
+  /** Flush after so many new messages. */
+  every_messages?: number | null;
+  /** Flush that long after the last flush. */
+  every_seconds?: number | null;
+  /** The oldest messages that a flush leaves alone. */
+  keep_first?: number;
+  /** The newest messages that a flush leaves alone; 4 for summaries, else 0. */
+  keep_last?: number | null;
+  /**
+   * How flushed messages are condensed: `rule` for `hybrid_summary`, `model` for `model_summary` and `none` for the
+   * others, unless given.
+   */
+  summary?: "none" | "rule" | "model" | null;
+  /** The limit of the summary; an eighth of `max_tokens`, at most 1,000, unless given. */
+  summary_tokens?: number | null;
+}
+
 export interface ForkNamespace {
   namespace: Namespace;
   /** The target, which must be empty, including all below it. */
@@ -786,6 +907,12 @@ export interface GetMemory {
   as_of?: Time | null;
   /** Return a deleted memory instead of NotFound. */
   include_deleted?: boolean;
+}
+
+export interface GetResource {
+  id: ResourceId;
+  /** The newest one if left out. */
+  version?: number | null;
 }
 
 /** Read a run with its newest steps. A cursor leads to the steps before them. */
@@ -907,8 +1034,27 @@ export interface IndexStatus {
 /** A key of the session's own state, so none of a shared scope. */
 export type IndexedKey = string;
 
+export interface InspectWindow {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+}
+
 /** Any JSON with integers of 64 bits and finite numbers, nested at most 100 levels deep. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+
+/**
+ * A window's key with variables, such as `user:{{ user_id }}:{{ agent.id | lower }}`. The filters are `lower`, `slug`
+ * and `default('text')`. In the value of a variable, `%` becomes `%25` and `:` becomes `%3A`.
+ */
+export type KeyTemplate = string;
+
+export interface Latency {
+  count: number;
+  total_ms: number;
+  longest_ms: number;
+}
 
 /** The lease that a write relies on: the write is refused unless its token is the current one. */
 export interface LeaseClaim {
@@ -1032,6 +1178,11 @@ export interface ListRecords {
   cursor?: Cursor | null;
 }
 
+export interface ListResources {
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 /** List runs, newest first. */
 export interface ListRuns {
   /** Only runs of this workflow. */
@@ -1071,6 +1222,14 @@ export interface ListVersions {
   cursor?: Cursor | null;
 }
 
+export interface ListWindows {
+  resource?: ResourceId | null;
+  /** The first segments of a key, which `:` separates. */
+  prefix?: Id | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 export interface ListWorkflows {
   limit?: number;
   cursor?: Cursor | null;
@@ -1086,6 +1245,22 @@ export interface ListWorkspaceVersions {
 export interface ListWorkspaces {
   limit?: number;
   cursor?: Cursor | null;
+}
+
+export interface ListedWindow {
+  resource: string;
+  key: string;
+  status: "open" | "archived";
+  messages: number;
+  tokens: number;
+  session_id?: string | null;
+  created_at: Time;
+  updated_at: Time;
+}
+
+export interface LockWaits {
+  count: number;
+  total_ms: number;
 }
 
 /** States, events and guarded transitions. An event that no transition allows is refused. */
@@ -1284,6 +1459,53 @@ export interface MemoryWritten {
   duplicate: boolean;
 }
 
+export interface MessageAppended {
+  key: string;
+  /** The tokens of the window, with its summary. */
+  total_tokens: number;
+  /** Number of messages in the window. */
+  messages: number;
+  /** The sequences of messages that had to leave. */
+  evicted: number[];
+  flush: "none" | "queued";
+  /** Counts the changes of the window; 0 if it does not exist. */
+  version: number;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+  message_id: string;
+  /** null: the message was not stored. */
+  sequence?: number | null;
+  tokens: number;
+}
+
+export interface MessageDeleted {
+  key: string;
+  message_id: string;
+  /** The messages deleted: a tool call goes with its results. */
+  sequences: number[];
+  total_tokens: number;
+  messages: number;
+  version: number;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface MessagesAppended {
+  key: string;
+  /** The tokens of the window, with its summary. */
+  total_tokens: number;
+  /** Number of messages in the window. */
+  messages: number;
+  /** The sequences of messages that had to leave. */
+  evicted: number[];
+  flush: "none" | "queued";
+  /** Counts the changes of the window; 0 if it does not exist. */
+  version: number;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
+  results: AppendedMessage[];
+}
+
 /**
  * An id of at least two non-empty segments joined by `:`, the first one `temp`, `session`, `user`, `app` or `project`.
  */
@@ -1357,6 +1579,12 @@ export interface Origin {
   sequence: number;
 }
 
+export interface OriginalPage {
+  /** By sequence. */
+  items: StoredMessage[];
+  cursor: string | null;
+}
+
 /** Whether a part that the index needs is available. */
 export interface PartHealth {
   ready: boolean;
@@ -1372,6 +1600,13 @@ export interface PatchMemory {
   source?: Source | null;
   expect_version?: number | null;
   lease?: LeaseClaim | null;
+}
+
+/** Rules about messages, applied before anything is stored or announced. */
+export interface Privacy {
+  /** Names of built-in rules, or rules of your own. */
+  redact?: (Id | RedactionRule)[];
+  do_not_persist?: DoNotPersist | null;
 }
 
 /** What a cycle is going to do. */
@@ -1482,6 +1717,11 @@ export interface PutMemory {
   lease?: LeaseClaim | null;
 }
 
+export interface PutResource {
+  resource: WindowResource;
+  expect_version?: number | null;
+}
+
 /** Store a new version of a workflow. Runs keep the version that they began with. */
 export interface PutWorkflow {
   name: Id;
@@ -1539,6 +1779,15 @@ export interface ReadManifest {
   cursor?: Cursor | null;
 }
 
+export interface ReadOriginals {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  limit?: number;
+  cursor?: Cursor | null;
+}
+
 export interface ReadOverview {
 }
 
@@ -1560,6 +1809,18 @@ export interface ReadTrace {
   after?: number | null;
   limit?: number;
   cursor?: Cursor | null;
+}
+
+export interface ReadWindow {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** Only the newest messages; a tool call and its results stay together. */
+  limit?: number | null;
+  /** Messages of the system first, then the newest ones, up to that many tokens. */
+  max_tokens?: number | null;
+  shares?: ("system" | "long_term" | "short_term")[] | null;
 }
 
 /** Find memories and events by meaning and by words. */
@@ -1725,6 +1986,12 @@ export interface RecordWritten {
   duplicate?: boolean;
 }
 
+/** A pattern whose matches are replaced by its name. */
+export interface RedactionRule {
+  name: Id;
+  pattern: string;
+}
+
 /** Register an agent, or change its definition. Fields that are left out stay as they were. */
 export interface RegisterAgent {
   agent_id: AgentId;
@@ -1780,6 +2047,44 @@ export interface ReportStep {
   handlers?: Id[] | null;
   /** With `claim_next`: milliseconds of the claim. */
   lease?: number;
+}
+
+export interface ResourceDeclared {
+  resource: WindowResource;
+}
+
+export interface ResourceDeleted {
+  id: string;
+  version: number;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+/** The id of a window resource: 1 to 200 characters, no `:`, no control characters, no space at either end. */
+export type ResourceId = string;
+
+export interface ResourcePage {
+  /** By id. */
+  items: ResourceVersion[];
+  cursor: string | null;
+}
+
+/** A resource, as it is declared at a version. */
+export interface ResourceVersion {
+  resource: WindowResource;
+  version: number;
+  updated_by: string;
+  updated_at: Time;
+}
+
+/** A resource after a write. */
+export interface ResourceWritten {
+  resource: WindowResource;
+  version: number;
+  updated_by: string;
+  updated_at: Time;
+  /** True if this write was done before: the first result again. */
+  duplicate?: boolean;
 }
 
 export interface RestoreMemory {
@@ -2102,6 +2407,11 @@ export interface SignalRun {
   data?: Json;
 }
 
+export interface Size {
+  messages: number;
+  tokens: number;
+}
+
 export interface SnapshotNamespace {
   namespace: NamespacePrefix;
   /** Now, if left out; following pages use the same moment. */
@@ -2266,9 +2576,39 @@ export interface StoreVector {
   collection?: Collection;
 }
 
+/** A message of a window, or one that has left it. */
+export interface StoredMessage {
+  /** Counts the messages of the window. */
+  sequence: number;
+  message_id: string;
+  role: string;
+  content?: Json;
+  name?: string | null;
+  tool_calls?: { [key: string]: Json }[] | null;
+  tool_call_id?: string | null;
+  importance?: number | null;
+  share: "system" | "long_term" | "short_term";
+  pinned?: boolean;
+  /** At most 262,144 bytes as JSON in UTF-8. */
+  metadata?: { [key: string]: Json };
+  tokens: number;
+  /** The sender of the request. */
+  by: string;
+  at: Time;
+}
+
 export interface StoredWorkspaceBlob {
   sha256: string;
   size: number;
+}
+
+/** What flushed messages were condensed to. Its tokens count. */
+export interface Summary {
+  text: string;
+  tokens: number;
+  /** Number of messages condensed. */
+  messages: number;
+  by: "rule" | "model";
 }
 
 export interface SweepIndex {
@@ -2434,6 +2774,173 @@ export interface Weights {
   dense?: number;
   /** The time after which recency has halved. */
   half_life_days?: number;
+}
+
+export interface WindowAppended {
+  appended: AnnouncedMessage[];
+  /** True if they replaced all earlier messages. */
+  replaced?: boolean;
+  total_tokens: number;
+  messages: number;
+  evicted: number[];
+  flush: "none" | "queued";
+}
+
+export interface WindowCleared {
+  key: string;
+  /** Number of messages deleted from the window. */
+  deleted: number;
+  version: number;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface WindowClearedValue {
+  reason: "request" | "expired" | "session";
+  /** Number of messages deleted from the window. */
+  messages: number;
+}
+
+export interface WindowEvicted {
+  sequences: number[];
+  total_tokens: number;
+  messages: number;
+}
+
+export interface WindowFlushed {
+  key: string;
+  flush_id: string;
+  strategy: "fifo" | "lru" | "lfu" | "priority" | "token_threshold" | "message_count" | "time" | "hybrid_summary" | "model_summary";
+  before: Size;
+  after: Size;
+  /** Number of messages condensed into the summary. */
+  summarized: number;
+  /** Number of messages that left the window. */
+  evicted: number;
+  /** Why the rule made the summary instead of the model. */
+  fallback?: string | null;
+  /** True if this was done before: the first result again. */
+  duplicate?: boolean;
+}
+
+export interface WindowFlushedValue {
+  flush_id: string;
+  strategy: "fifo" | "lru" | "lfu" | "priority" | "token_threshold" | "message_count" | "time" | "hybrid_summary" | "model_summary";
+  before: Size;
+  after: Size;
+  summarized: number;
+  evicted: number;
+  fallback?: string | null;
+}
+
+export interface WindowHealth {
+  key: string;
+  healthy: boolean;
+  messages: number;
+  tokens: number;
+  limits: WindowLimits;
+  flush: FlushHealth;
+  age_seconds: number;
+}
+
+export interface WindowLimits {
+  max_tokens?: number | null;
+  max_messages?: number | null;
+  /** The tokens of each share. */
+  shares?: { [key: string]: number } | null;
+}
+
+/** A message as its writer sends it. */
+export interface WindowMessage {
+  role: string;
+  /** Text, or any JSON such as parts. */
+  content?: Json;
+  name?: Id | null;
+  /** The `id` of each call ties the result to it: they leave the window together. */
+  tool_calls?: { [key: string]: Json }[] | null;
+  /** The call that this message is the result of. */
+  tool_call_id?: Id | null;
+  /** 0.5 counts if left out. */
+  importance?: number | null;
+  /** `system` for the role `system`, else `short_term`. A result has the share of its call. */
+  share?: "system" | "long_term" | "short_term" | null;
+  /** Neither evicted nor flushed. */
+  pinned?: boolean;
+  /** False: counted and answered, but not stored or announced. */
+  persist?: boolean;
+  metadata?: { [key: string]: Json } | null;
+}
+
+export interface WindowMessageDeleted {
+  message_id: string;
+  sequences: number[];
+  total_tokens: number;
+  messages: number;
+}
+
+export interface WindowPage {
+  /** By key. */
+  items: ListedWindow[];
+  cursor: string | null;
+}
+
+export interface WindowRead {
+  key: string;
+  /** The oldest first. */
+  messages: StoredMessage[];
+  /** The tokens of these messages and the summary. */
+  tokens: number;
+  summary?: Summary | null;
+  version: number;
+  /** Why messages were left out: `limit`, `max_tokens`, or the size of one answer. */
+  cut?: "limit" | "tokens" | "bytes" | null;
+}
+
+/** The declaration of windows: the limits and the rules of each window whose key follows the template. */
+export interface WindowResource {
+  id: ResourceId;
+  /** `token` needs `max_tokens`, `message` needs `max_messages`, `buffer` needs one of them. All given limits hold. */
+  type: "token" | "message" | "buffer";
+  key: KeyTemplate;
+  max_tokens?: number | null;
+  /** 20,000 if left out: no window holds more. */
+  max_messages?: number | null;
+  /** Needs `max_tokens`. */
+  allocation?: Allocation | null;
+  flushing?: Flushing | null;
+  eviction?: "fifo" | "lru" | "lfu" | "priority";
+  /** A window is deleted, with its originals, that long after its last use. */
+  ttl_seconds?: number | null;
+  /** Each write needs the lease on the window; one without a claim takes it for itself. */
+  locking?: boolean;
+  privacy?: Privacy | null;
+  /** Whose tokenizer counts; an estimate if left out. */
+  token_provider?: Id | null;
+  /**
+   * What becomes of a window once its session has ended. A window belongs to a session if its context has a
+   * `session_id`.
+   */
+  on_session_end?: "keep" | "archive" | "delete";
+  description?: string | null;
+}
+
+export interface WindowStats {
+  key: string;
+  messages: number;
+  tokens: number;
+  /** The tokens of each share. */
+  shares: { [key: string]: number };
+  limits: WindowLimits;
+  appended: number;
+  evicted: number;
+  /** Number of flushes by strategy and outcome: `done`, `fallback` or `empty`. */
+  flushes: { [key: string]: { [key: string]: number } };
+  /** Number of messages that flushes took. */
+  flushed: number;
+  lock_waits: LockWaits;
+  /** How long summaries took. */
+  summaries: Latency;
+  breaker: "closed" | "open" | "half_open" | "none";
 }
 
 /** Steps in order. A run begins at the first one and is completed behind the last one, or at `end`. */
@@ -2637,6 +3144,17 @@ export interface WriteRecord {
   record_id?: Id | null;
 }
 
+export interface WriteWindow {
+  resource: ResourceId;
+  key?: Id | null;
+  /** The variables of the key template. Not together with `key`. */
+  context?: { [key: string]: Json } | null;
+  /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
+  lease?: LeaseClaim | null;
+  messages: WindowMessage[];
+  expect_version?: number | null;
+}
+
 /** What happened to one address, in version order, exactly once per version. */
 export interface ChangeOf<Entity extends string, Operation extends string, Value> {
   /** The kind of thing that changed, as in the subject. */
@@ -2707,7 +3225,16 @@ export type Change =
   | ChangeOf<"run", "completed", RunSummary>
   | ChangeOf<"run", "failed", RunSummary>
   | ChangeOf<"run", "compensated", RunSummary>
-  | ChangeOf<"run", "cancelled", RunSummary>;
+  | ChangeOf<"run", "cancelled", RunSummary>
+  | ChangeOf<"resource", "declared", ResourceDeclared>
+  | ChangeOf<"resource", "deleted", null>
+  | ChangeOf<"window", "appended", WindowAppended>
+  | ChangeOf<"window", "evicted", WindowEvicted>
+  | ChangeOf<"window", "flushed", WindowFlushedValue>
+  | ChangeOf<"window", "cleared", WindowClearedValue>
+  | ChangeOf<"window", "deleted", WindowMessageDeleted>
+  | ChangeOf<"window", "archived", null>
+  | ChangeOf<"window", "erased", null>;
 
 export interface ErrorOf<Code extends number, Name extends string, Retryable extends boolean> {
   code: Code;
@@ -2978,6 +3505,36 @@ export interface Operations {
   "agents.step_renew": { request: RenewStep; reply: StepRenewed };
   /** Record the result of a side effect of a step, once. */
   "agents.step_once": { request: RecordOnce; reply: OnceRecorded };
+  /** Declare a window resource, or change its declaration. */
+  "windows.resource_put": { request: PutResource; reply: ResourceWritten };
+  /** Read a resource. */
+  "windows.resource_get": { request: GetResource; reply: ResourceVersion };
+  /** List resources by id. */
+  "windows.resource_list": { request: ListResources; reply: ResourcePage };
+  /** Delete a resource: its windows take no more messages. */
+  "windows.resource_delete": { request: DeleteResource; reply: ResourceDeleted };
+  /** Append a message to a window, which stays within its limits. */
+  "windows.append": { request: AppendMessage; reply: MessageAppended };
+  /** Append several messages in one step. */
+  "windows.append_many": { request: AppendMessages; reply: MessagesAppended };
+  /** Read the messages of a window for a model. */
+  "windows.read": { request: ReadWindow; reply: WindowRead };
+  /** Replace the messages of a window; the earlier ones stay readable as originals. */
+  "windows.write": { request: WriteWindow; reply: MessagesAppended };
+  /** Delete a message for good, whether it is in the window or has left it. */
+  "windows.delete": { request: DeleteMessage; reply: MessageDeleted };
+  /** Delete all messages of a window, its summary and its originals. */
+  "windows.clear": { request: ClearWindow; reply: WindowCleared };
+  /** Read the messages that were flushed, evicted or replaced, in order. */
+  "windows.originals": { request: ReadOriginals; reply: OriginalPage };
+  /** Flush a window now. */
+  "windows.flush": { request: FlushWindow; reply: WindowFlushed };
+  /** Check a window against its limits. */
+  "windows.health": { request: InspectWindow; reply: WindowHealth };
+  /** Read the counters of a window. */
+  "windows.stats": { request: InspectWindow; reply: WindowStats };
+  /** List windows by key. */
+  "windows.windows": { request: ListWindows; reply: WindowPage };
 }
 
 export type Request<Name extends keyof Operations> = Operations[Name]["request"];

@@ -9,6 +9,7 @@ import nats.errors
 import orjson
 from nats.aio.client import Client
 
+from hivemem_contracts.errors import CODE_HEADER
 from hivemem_contracts.subjects import command_subject, request_subject
 
 TENANT: Final = "acme"
@@ -80,7 +81,9 @@ class Asking:
                     self.resent.add(id)
             else:
                 answer = cast("Answer", orjson.loads(reply.data))
-                fault = cast("Answer | None", answer.get("error"))
+                # A run that failed has a field of that name.
+                failed = CODE_HEADER in (reply.headers or {}) or "stream" in answer
+                fault = cast("Answer | None", answer.get("error")) if failed else None
                 if fault is None:
                     return answer
                 if "name" in fault and not fault["retryable"]:

@@ -15,6 +15,7 @@ from .sessions.trial import SESSIONS
 from .strikes.kinds import KINDS, Kind
 from .vectors.trial import VECTORS
 from .windows.trial import WINDOWS
+from .workflows.trial import WORKFLOWS
 
 SERVICES: Final[Mapping[str, Service]] = {
     "sessions": SESSIONS,
@@ -23,6 +24,7 @@ SERVICES: Final[Mapping[str, Service]] = {
     "vectors": VECTORS,
     "agents": AGENTS,
     "windows": WINDOWS,
+    "workflows": WORKFLOWS,
     "registers": REGISTERS,
 }
 _STALLING: Final = ("rolling", "partitions", "full-disk")
@@ -84,6 +86,7 @@ ALWAYS: Final = (
     Case("artifacts", "sqlite", "outages", share=1.5),
     Case("agents", "embedded", "kills", share=0.625),
     Case("windows", "embedded", "kills", share=0.625),
+    Case("workflows", "embedded", "kills"),
     Case("registers", "embedded", "kills"),
     Case("registers", "three-members", "rolling", workers=2),
 )
@@ -94,7 +97,7 @@ def all_cases() -> Iterator[Case]:
     yield from ALWAYS
     for service_name, service in SERVICES.items():
         for strikes, kind in KINDS.items():
-            if strikes == "outages" and service.outside is None:
+            if (strikes == "outages" and service.outside is None) or (strikes == "clocks" and service.waits_by_clock):
                 continue
             for store in kind.stores:
                 case = Case(service_name, store, strikes, 1 if store in ("embedded", "sqlite") else 2)

@@ -50,3 +50,5 @@ class Service:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     outside: Outside | None = None
     """A server that it uses on MongoDB, and in the cases that take such a server away."""
+    waits_by_clock: bool = False
+    """Its load waits for times that a worker whose clock is hours ahead has set, so it cannot end while clocks jump."""

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from hivemem.runner_step import RunnerStep as RunnerStep
     from hivemem.transfer import Exported as Exported
     from hivemem.transfer import Progress as Progress
+    from hivemem.window import Window as Window
+    from hivemem.window_turns import WindowTurn as WindowTurn
     from hivemem.workflows.current_step import StepFailed as StepFailed
     from hivemem.workflows.declarations import Retry as Retry
     from hivemem.workflows.declarations import parallel as parallel
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     from hivemem.workflows.declarations import wait_change as wait_change
     from hivemem.workflows.declarations import wait_signal as wait_signal
     from hivemem.workflows.workflow import Workflow as Workflow
-    from hivemem.window import Window as Window
-    from hivemem.window_turns import WindowTurn as WindowTurn
     from hivemem_contracts.agents.models import Agent as Agent
     from hivemem_contracts.agents.models import AgentRecord as AgentRecord
     from hivemem_contracts.agents.models import Cycle as Cycle

@@ -17,6 +17,7 @@ from hivemem_contracts.memory import models as memory_models
 from hivemem_contracts.sessions import changes as sessions_changes
 from hivemem_contracts.sessions import models as sessions_models
 from hivemem_contracts.vectors import models as vectors_models
+from hivemem_contracts.windows import changes as windows_changes
 
 
 class SessionCreated(Received, frozen=True):
@@ -355,6 +356,78 @@ class RunCancelled(Received, frozen=True):
     value: workflows_models.RunSummary | None = None
 
 
+class ResourceDeclared(Received, frozen=True):
+    """A window resource was declared or changed."""
+
+    entity: Literal["resource"]
+    operation: Literal["declared"]
+    value: windows_changes.ResourceDeclared | None = None
+
+
+class ResourceDeleted(Received, frozen=True):
+    """A window resource was deleted."""
+
+    entity: Literal["resource"]
+    operation: Literal["deleted"]
+    value: NoValue = None
+
+
+class WindowAppended(Received, frozen=True):
+    """Messages were appended to a window."""
+
+    entity: Literal["window"]
+    operation: Literal["appended"]
+    value: windows_changes.WindowAppended | None = None
+
+
+class WindowEvicted(Received, frozen=True):
+    """Messages had to leave a window."""
+
+    entity: Literal["window"]
+    operation: Literal["evicted"]
+    value: windows_changes.WindowEvicted | None = None
+
+
+class WindowFlushed(Received, frozen=True):
+    """A flush of a window ended."""
+
+    entity: Literal["window"]
+    operation: Literal["flushed"]
+    value: windows_changes.WindowFlushedValue | None = None
+
+
+class WindowCleared(Received, frozen=True):
+    """All messages of a window were deleted."""
+
+    entity: Literal["window"]
+    operation: Literal["cleared"]
+    value: windows_changes.WindowClearedValue | None = None
+
+
+class WindowDeleted(Received, frozen=True):
+    """A message was deleted."""
+
+    entity: Literal["window"]
+    operation: Literal["deleted"]
+    value: windows_changes.WindowMessageDeleted | None = None
+
+
+class WindowArchived(Received, frozen=True):
+    """A window became read-only."""
+
+    entity: Literal["window"]
+    operation: Literal["archived"]
+    value: NoValue = None
+
+
+class WindowErased(Received, frozen=True):
+    """A window and its originals are gone."""
+
+    entity: Literal["window"]
+    operation: Literal["erased"]
+    value: NoValue = None
+
+
 SessionChange = Annotated[
     SessionCreated
     | SessionForked
@@ -415,6 +488,15 @@ RunChange = Annotated[
 ]
 """Every change of the entity `run`."""
 
+ResourceChange = Annotated[ResourceDeclared | ResourceDeleted, Field(discriminator="operation")]
+"""Every change of the entity `resource`."""
+
+WindowChange = Annotated[
+    WindowAppended | WindowEvicted | WindowFlushed | WindowCleared | WindowDeleted | WindowArchived | WindowErased,
+    Field(discriminator="operation"),
+]
+"""Every change of the entity `window`."""
+
 KnownChange = Annotated[
     SessionChange
     | EventChange
@@ -429,7 +511,9 @@ KnownChange = Annotated[
     | AgentChange
     | CycleChange
     | WorkflowChange
-    | RunChange,
+    | RunChange
+    | ResourceChange
+    | WindowChange,
     Field(discriminator="entity"),
 ]
 

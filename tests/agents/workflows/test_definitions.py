@@ -44,13 +44,16 @@ WRONG: list[tuple[list[Step], str, str]] = [
         "definition.steps.0.wait.on_timeout",
         "goes to 'x'",
     ),
+    ([{"id": "a", "wait": {"change": [">"]}}], "definition.steps.0.wait.change.0", "'>', for which step 'a' waits"),
+    ([{"id": "a", "wait": {"change": ["memory.app"]}}], "definition.steps.0.wait.change.0", "no entity of the feed"),
+    ([{"id": "a", "wait": {"change": ["x" * 256] * 20}}], "definition.steps.0.wait.change", "3500 at most"),
 ]
 
 
 @pytest.mark.parametrize(("steps", "field", "said"), WRONG)
 def test_a_wrong_definition_is_refused_by_step_and_field(steps: list[Step], field: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        checked_definition(definition(*steps))
+        checked_definition(definition(*steps), "acme")
     assert caught.value.context["field"] == field
     assert said in caught.value.detail
 
@@ -62,7 +65,7 @@ def test_a_definition_is_kept_as_it_was_sent() -> None:
         {"id": "c"},
     ]
     found = definition(*steps)
-    assert checked_definition(found) == {"steps": steps}
+    assert checked_definition(found, "acme") == {"steps": steps}
     planned = Plan(found).steps
     assert {id: (step.following, step.top) for id, step in planned.items()} == {
         "a": ("b", "a"),

@@ -50,16 +50,46 @@ class Heads:
 class Driver:
     """Claims and reports steps one at a time."""
 
-    def __init__(self, definition: list[dict[str, Any]]) -> None:
+    def __init__(self, definition: list[dict[str, Any]], input: Any = None) -> None:
         self.plan = Plan(WorkflowDefinition.model_validate({"steps": definition}))
         self.heads = Heads()
-        body = StartRun(name="w")
+        body = StartRun(name="w", input=input)
         self.heads.apply(runs.start_run(self.heads, body, "r", self.plan, 1, "bot", 1, state=None, feed=None))
 
     def do(self, step: StepExecution, **result: Any) -> None:
         self.heads.apply(steps.claim_steps(self.heads, [step.place], CLAIM, 1))
         body = ReportStep(run_id="r", step=step.id, attempt=1, token=step.number * 1_000_000 + 1, **result)
         self.heads.apply(steps.report_step(self.heads, body, self.plan, CLAIM, 1, None))
+
+
+def test_a_condition_that_costs_too_much_fails_its_step() -> None:
+    condition = "!input.all(a, input.all(b, input.all(c, true)))"
+    driver = Driver([{"id": "a", "save": "x"}, {"id": "b", "when": condition}], input=list(range(100)))
+    driver.do(*driver.heads.pending(), output=1)
+    last = driver.heads(STEP, step_place("r", 2))
+    assert last is not None
+    assert last.value is not None
+    assert (last.value.status, last.value.error["name"]) == ("failed", "TooLarge")
+    assert driver.heads.run.status == "failed"
+
+
+def test_a_claim_takes_what_an_answer_has_room_for() -> None:
+    branches = [[{"id": f"a{number}"}] for number in range(5)]
+    driver = Driver([{"id": "p", "parallel": branches}], input="x" * 250_000)
+    places = [step.place for step in driver.heads.pending()]
+    assert len(steps.claim_steps(driver.heads, places, CLAIM, 1).answer) == 3
+
+
+def test_a_long_chain_of_steps_that_are_skipped_at_once() -> None:
+    skipped: list[dict[str, Any]] = [
+        {"id": f"p{number}", "parallel": [[{"id": f"s{number}", "when": "false"}]]} for number in range(499)
+    ]
+    heads = Driver([*skipped, {"id": "last"}]).heads
+    assert [step.number for step in heads.pending()] == [999]
+    endless = Driver([{**skipped[0], "next": [{"to": "p0"}]}]).heads.run
+    assert endless.status == "failed"
+    assert endless.error is not None
+    assert endless.error["error"]["name"] == "StepLimit"
 
 
 @pytest.mark.parametrize("seed", range(400))

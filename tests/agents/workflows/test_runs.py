@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from hivemem_agents.workflows.reactions import change_waits
 from hivemem_testing.agent import Body
 from hivemem_testing.waiting import eventually
 
-from .conftest import Runner
+from .conftest import Fleet, Runner
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -164,6 +165,29 @@ async def test_a_wait_ends_with_the_change_that_it_waits_for(runner: Runner) -> 
     assert run["state"]["seen"]["version"] == 2
 
 
+async def test_the_waits_of_a_tenant_leave_time_for_others(
+    fleet: Fleet, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_waits, "TURN_SECONDS", 1e-9)
+    await runner.defined({"id": "seen", "wait": {"change": ["workflow"], "when": "false"}})
+    for number in range(5):
+        await runner.ask("run_start", name="order", run_id=f"r{number}")
+    other = fleet.runner()
+    await other.started({"id": "seen", "wait": {"change": ["workflow", "other"]}})
+    for bystander in (runner, other):
+        await bystander.defined({"id": "x"}, name="other")
+    await other.comes_to("completed")
+
+
+async def test_a_claim_finds_its_handler_behind_many_others(runner: Runner) -> None:
+    await runner.started({"id": "p", "parallel": [[{"id": f"s{number}", "run": "a"}] for number in range(32)]})
+    await runner.ask("run_start", name="order", run_id="r2")
+    await runner.defined({"id": "last"}, name="order")
+    await runner.ask("run_start", name="order", run_id="r3")
+    claimed = await runner.claim(handlers=["last"])
+    assert (claimed["run_id"], claimed["step"]) == ("r3", "last")
+
+
 async def test_a_run_that_fails_is_compensated_in_reverse(runner: Runner) -> None:
     await runner.started(
         {"id": "a", "compensate": "undo-a"}, {"id": "b", "compensate": "undo-b"}, {"id": "c", "compensate": "undo-c"}
@@ -215,6 +239,9 @@ async def test_a_cancelled_run_refuses_what_its_steps_report(runner: Runner) -> 
 
 async def test_a_side_effect_is_recorded_once_for_all_attempts(runner: Runner) -> None:
     await runner.started({"id": "a"})
+    assert (
+        await runner.refusal("step_once", run_id="r1", step="a", token=1_000_001, key="mail", result="forged")
+    ).code == (40401)
     lost = await runner.claim(lease=100)
     named = {name: lost[name] for name in ("run_id", "step", "token")}
     assert (await runner.ask("step_once", named, key="mail"))["recorded"] is False

@@ -20,17 +20,17 @@ async def verify(client: Client, journal: Journal) -> list[str]:
     sent: dict[str, list[Sent]] = defaultdict(list)
     for each in journal.sent:
         sent[each.place].append(each)
-    told = _steps_by_cycle(await read_feed(client))
+    told = steps_by_cycle(await read_feed(client))
     found: list[str] = []
     for agent_id, writes in sent.items():
-        cycles = await _all(asking, "cycles", agent_id)
+        cycles = await read_items(asking, "cycles", agent_id)
         found += check_cycles(agent_id, cycles, writes)
         found += check_feed(agent_id, cycles, told)
-        found += check_records(agent_id, await _all(asking, "records", agent_id), writes)
+        found += check_records(agent_id, await read_items(asking, "records", agent_id), writes)
     return found
 
 
-async def _all(asking: Asking, operation: str, agent_id: str) -> list[dict[str, Any]]:
+async def read_items(asking: Asking, operation: str, agent_id: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
@@ -60,7 +60,7 @@ def check_cycles(agent_id: str, cycles: Sequence[dict[str, Any]], sent: Sequence
             yield f"{each.id} was acknowledged, and the cycle is only at step {reached.get(each.number, 0)}"
 
 
-def _steps_by_cycle(entries: Sequence[Entry]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def steps_by_cycle(entries: Sequence[Entry]) -> dict[tuple[str, str], list[dict[str, Any]]]:
     told: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for entry in entries:
         if entry.body["entity"] == "cycle":

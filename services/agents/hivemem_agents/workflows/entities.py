@@ -222,6 +222,7 @@ STEP: Final = record_entity(
     indexed=_index_step,
     indexes=(
         Index("ready", ("workflow",), "available_at", covering=("name",)),
+        Index("ready_handler", ("workflow", "name"), "available_at"),
         Index("due", (), "due_at"),
         Index("listening", (), None, only="listening"),
     ),

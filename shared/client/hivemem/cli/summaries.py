@@ -8,4 +8,5 @@ SERVICES: Final = {
     "artifacts": "Artifacts: files of a session, versioned, of any size, and workspaces, folders as a whole.",
     "vectors": "Vectors: memories found by meaning, and an index of one's own.",
     "agents": "Agents: their cycles of proposal and result, their records, and workflows.",
+    "windows": "Windows: conversations that agents share, within a budget of tokens.",
 }

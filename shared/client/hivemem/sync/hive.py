@@ -21,8 +21,8 @@ from hivemem.sync.feed import BlockingFeed
 from hivemem.sync.leases import BlockingLease
 from hivemem.sync.loop_thread import LoopThread
 from hivemem.sync.pipeline import BlockingPipeline
-from hivemem.sync.workflows import BlockingWorkflows
 from hivemem.sync.window import BlockingWindow
+from hivemem.sync.workflows import BlockingWorkflows
 from hivemem.sync.workspaces import BlockingWorkspaces
 from hivemem.transfer import Progress
 from hivemem.window import Mode

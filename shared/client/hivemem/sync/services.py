@@ -5,6 +5,7 @@ from hivemem.services.artifacts import ArtifactsOperations
 from hivemem.services.memory import MemoryOperations
 from hivemem.services.sessions import SessionsOperations
 from hivemem.services.vectors import VectorsOperations
+from hivemem.services.windows import WindowsOperations
 from hivemem.sync.blocking import Blocking, blocking, blocking_command
 
 
@@ -132,3 +133,23 @@ class BlockingAgentsOperations(Blocking[AgentsOperations]):
     step_report = blocking_command(AgentsOperations.step_report)
     step_renew = blocking_command(AgentsOperations.step_renew)
     step_once = blocking_command(AgentsOperations.step_once)
+
+
+class BlockingWindowsOperations(Blocking[WindowsOperations]):
+    """Windows: conversations that agents share, within a budget of tokens."""
+
+    resource_put = blocking_command(WindowsOperations.resource_put)
+    resource_get = blocking(WindowsOperations.resource_get)
+    resource_list = blocking(WindowsOperations.resource_list)
+    resource_delete = blocking_command(WindowsOperations.resource_delete)
+    append = blocking_command(WindowsOperations.append)
+    append_many = blocking_command(WindowsOperations.append_many)
+    read = blocking(WindowsOperations.read)
+    write = blocking_command(WindowsOperations.write)
+    delete = blocking_command(WindowsOperations.delete)
+    clear = blocking_command(WindowsOperations.clear)
+    originals = blocking(WindowsOperations.originals)
+    flush = blocking_command(WindowsOperations.flush)
+    health = blocking(WindowsOperations.health)
+    stats = blocking(WindowsOperations.stats)
+    windows = blocking(WindowsOperations.windows)

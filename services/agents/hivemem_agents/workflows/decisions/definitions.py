@@ -16,10 +16,11 @@ from hivemem_contracts.agents.workflows.definition import (
     WorkflowStep,
 )
 from hivemem_contracts.agents.workflows.requests import PutWorkflow
-from hivemem_contracts.errors import InvalidRequest, RevisionConflict, TooLarge
+from hivemem_contracts.errors import HiveError, InvalidRequest, RevisionConflict, TooLarge
 from hivemem_contracts.limits import WORKFLOW_BYTES
 from hivemem_contracts.nearest_name import suggestion
 from hivemem_contracts.sizes import check_size
+from hivemem_contracts.subjects import change_filters, change_prefix, encode_token
 from hivemem_runtime.expressions.budget import Meter
 from hivemem_runtime.expressions.evaluation import compiled
 from hivemem_runtime.ledger.port import Append, Decided, Heads
@@ -73,7 +74,7 @@ def _with_next(steps: Sequence[StepT]) -> Iterator[tuple[StepT, str | None]]:
     yield from zip(steps, [*following, None], strict=True)
 
 
-def put_workflow(heads: Heads, body: PutWorkflow, sender: str) -> Decided:
+def put_workflow(heads: Heads, body: PutWorkflow, tenant: str, sender: str) -> Decided:
     """Write a new version. A definition that changes nothing appends nothing: programs put theirs at each start."""
     head = heads(WORKFLOW, body.name)
     actual = 0 if head is None else head.version
@@ -83,16 +84,19 @@ def put_workflow(heads: Heads, body: PutWorkflow, sender: str) -> Decided:
             expected=body.expect_version,
             actual=actual,
         )
-    definition = checked_definition(body.definition)
+    definition = checked_definition(body.definition, tenant)
     if head is not None and head.value is not None and head.value.definition == definition:
         return Decided((), (head.version, head.value, head.at))
     return Decided([Append(WORKFLOW, body.name, WorkflowVersion(definition, sender))], None)
 
 
-def checked_definition(definition: WorkflowDefinition) -> dict[str, Any]:
+def checked_definition(definition: WorkflowDefinition, tenant: str) -> dict[str, Any]:
     """Return the definition as plain JSON, as it was sent. Raises `InvalidRequest`, which names the step and the
     field, and `TooLarge`."""
     _check_ids(definition)
+    for path, step in _paths(definition):
+        if step.wait is not None and step.wait.change is not None:
+            _check_change(step, f"{path}.wait.change", step.wait.change, tenant)
     meter = Meter()
     _check_list(definition.steps, "definition.steps", meter)
     for place, step in enumerate(definition.steps):
@@ -184,6 +188,17 @@ def _check_condition(step: BranchStep, field: str, text: str, variables: tuple[s
             actual=excess.actual,
             unit=excess.unit,
         )
+
+
+def _check_change(step: BranchStep, field: str, change: Sequence[str], tenant: str) -> None:
+    """Refuse what no subject of the feed can have."""
+    entity, *parts = change
+    if encode_token(entity) != entity:
+        raise _wrong(f"{field}.0", f"{entity!r}, for which step {step.id!r} waits, is no entity of the feed")
+    try:
+        change_filters(tenant, change_prefix(entity, *parts) if parts else entity)
+    except HiveError as error:
+        raise _wrong(field, f"the address for which step {step.id!r} waits: {error.detail}") from error
 
 
 def _targets(step: BranchStep) -> Iterator[tuple[str, str]]:

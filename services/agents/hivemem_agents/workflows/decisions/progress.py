@@ -3,6 +3,8 @@
 Everything that one commit changes is collected here. Heads are values, so each change makes new ones.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -68,6 +70,8 @@ class RunProgress:
         self._steps: dict[int, StepExecution] = {}
         self._meter = Meter()
         self._passed = 0
+        self._coming: list[tuple[str | None, int | None, int | None]] = []
+        """The targets to enter, each with its parallel step and branch; the last one is the next."""
 
     @property
     def state(self) -> dict[str, Any]:
@@ -87,28 +91,18 @@ class RunProgress:
 
     def begin(self, step_id: str) -> None:
         """Begin a step of the run itself, and what follows if it is skipped."""
-        try:
-            self._enter(step_id, None, None)
-        except StepBroken as broken:
-            self._break(broken)
+        with self._going_on():
+            self._coming.append((step_id, None, None))
 
     def complete(self, step: StepExecution, output: Any, signal: Any = None, target: str | None = None) -> None:
         """End a step with its output, and go on; `target` is where, if that is decided already."""
-        done = self._close(step, "completed", output=output)
-        try:
-            if step.kind == "compensation":
-                self._undo_next()
-                return
-            planned = self._plan.steps[step.id]
-            save = planned.declared.save
-            if save is not None and self._given is None:
-                self._save(step.id, save, output)
-            if planned.declared.compensate is not None:
-                self.put(replace(done, undo=self.run.undo))
-                self.run = replace(self.run, undo=step.number)
-            self._go_on(step, target or self._after(planned, output, signal))
-        except StepBroken as broken:
-            self._break(broken)
+        with self._going_on():
+            self._complete(step, output, signal, target)
+
+    def receive(self, step: StepExecution, data: Any) -> None:
+        """End a wait with what it waited for. The run of a session goes on once its session has it."""
+        with self._going_on():
+            self._receive(step, data)
 
     def fail_attempt(self, step: StepExecution, error: Any, *, final: bool = False) -> None:
         """End an attempt: there will be another one after a pause, or the step fails."""
@@ -156,34 +150,59 @@ class RunProgress:
             *(Append(RUN_EVENT, self.run_id, RunEvent(word, run_fields(self.run_id, run))) for word in told),
         ]
 
-    def _enter(self, step_id: str | None, parent: int | None, branch: int | None) -> None:
-        while True:
-            if step_id is None or step_id == END:
-                self._leave(parent, branch)
-                return
-            planned = self._plan.steps[step_id]
-            step = self._visit(planned, parent, branch)
-            declared = planned.declared
-            if declared.when is not None and not self._holds(step_id, declared.when):
-                self.put(replace(step, status="skipped", finished_at=self._now))
-                step_id = planned.following
-                continue
-            self.run = replace(self.run, active=[*self.run.active, step.number])
-            if declared.wait is not None and declared.wait.signal is not None:
-                kept = self._take_signal(declared.wait.signal)
-                if kept is not None:
-                    waited = replace(step, kind="wait", status="waiting", signal=declared.wait.signal)
-                    self.receive(self.put(waited), kept["data"])
-                    return
-            self._start(planned, step)
-            return
+    @contextmanager
+    def _going_on(self) -> Generator[None]:
+        """Enter what comes next, in a loop: a chain of steps that end at once is longer than the stack allows."""
+        try:
+            yield
+            while self._coming:
+                step_id, parent, branch = self._coming.pop()
+                # A parallel step that was joined already has no further branches.
+                if parent is None or parent in self.run.active:
+                    self._enter(step_id, parent, branch)
+        except StepBroken as broken:
+            self._coming.clear()
+            self._stop(broken.step, broken.error)
 
-    def receive(self, step: StepExecution, data: Any) -> None:
-        """End a wait with what it waited for. The run of a session goes on once its session has it."""
+    def _complete(self, step: StepExecution, output: Any, signal: Any, target: str | None = None) -> None:
+        done = self._close(step, "completed", output=output)
+        if step.kind == "compensation":
+            self._undo_next()
+            return
+        planned = self._plan.steps[step.id]
+        save = planned.declared.save
+        if save is not None and self._given is None:
+            self._save(step.id, save, output)
+        if planned.declared.compensate is not None:
+            self.put(replace(done, undo=self.run.undo))
+            self.run = replace(self.run, undo=step.number)
+        self._coming.append((target or self._after(planned, output, signal), step.parent, step.branch))
+
+    def _receive(self, step: StepExecution, data: Any) -> None:
         if self.run.session_id is None:
-            self.complete(step, data, data)
+            self._complete(step, data, data)
         else:
             self.put(accepted(step, "completed", data, self._now))
+
+    def _enter(self, step_id: str | None, parent: int | None, branch: int | None) -> None:
+        if step_id is None or step_id == END:
+            self._leave(parent, branch)
+            return
+        planned = self._plan.steps[step_id]
+        step = self._visit(planned, parent, branch)
+        declared = planned.declared
+        if declared.when is not None and not self._holds(step, declared.when):
+            self.put(replace(step, status="skipped", finished_at=self._now))
+            self._coming.append((planned.following, parent, branch))
+            return
+        self.run = replace(self.run, active=[*self.run.active, step.number])
+        if declared.wait is not None and declared.wait.signal is not None:
+            kept = self._take_signal(declared.wait.signal)
+            if kept is not None:
+                waited = replace(step, kind="wait", status="waiting", signal=declared.wait.signal)
+                self._receive(self.put(waited), kept["data"])
+                return
+        self._start(planned, step)
 
     def _visit(self, planned: PlannedStep, parent: int | None, branch: int | None) -> StepExecution:
         visits = self.run.visits or {}
@@ -235,10 +254,8 @@ class RunProgress:
 
     def _split(self, planned: PlannedStep, parent: StepExecution) -> None:
         self.put(replace(parent, left=len(planned.branches)))
-        for branch, steps in enumerate(planned.branches):
-            if parent.number not in self.run.active:
-                return  # it was joined already, or the run has failed
-            self._enter(steps[0].id, parent.number, branch)
+        firsts = [(steps[0].id, parent.number, branch) for branch, steps in enumerate(planned.branches)]
+        self._coming += reversed(firsts)
 
     def _leave(self, parent: int | None, branch: int | None) -> None:
         """Come to the end of the run, or of a branch."""
@@ -255,7 +272,7 @@ class RunProgress:
         for step in self.active():
             if step.parent == parent:
                 self._close(step, "cancelled")
-        self.complete(self.step(parent), {"branch": branch} if any_of_them else None)
+        self._complete(self.step(parent), {"branch": branch} if any_of_them else None, None)
 
     def _save(self, step_id: str, key: str, output: Any) -> None:
         state = {**self.run.state, key: output}
@@ -264,9 +281,6 @@ class RunProgress:
             raise StepBroken(step_id, "TooLarge", f"with {key!r} the state has {size} bytes, {STATE_BYTES} at most")
         self.run = replace(self.run, state=state)
 
-    def _go_on(self, step: StepExecution, target: str | None) -> None:
-        self._enter(target, step.parent, step.branch)
-
     def _after(self, planned: PlannedStep, output: Any, signal: Any) -> str | None:
         variables = {"state": self.state, "input": self.run.input, "output": output, "signal": signal}
         for target in planned.declared.next or ():
@@ -274,8 +288,12 @@ class RunProgress:
                 return target.to
         return planned.following
 
-    def _holds(self, step_id: str, text: str) -> bool:
-        return holds(step_id, text, {"state": self.state, "input": self.run.input}, self._meter)
+    def _holds(self, step: StepExecution, text: str) -> bool:
+        try:
+            return holds(step.id, text, {"state": self.state, "input": self.run.input}, self._meter)
+        except StepBroken as broken:
+            self.put(replace(step, status="failed", error=broken.error, finished_at=self._now))
+            raise
 
     def _take_signal(self, name: str) -> dict[str, Any] | None:
         for place, signal in enumerate(self.run.signals):
@@ -289,9 +307,6 @@ class RunProgress:
         ended = released(step, None)
         kept = step.error if error is None else error
         return self.put(replace(ended, status=status, output=output, error=kept, accepted=None, finished_at=self._now))
-
-    def _break(self, broken: StepBroken) -> None:
-        self._stop(broken.step, broken.error)
 
     def _stop(self, step_id: str, error: Any) -> None:
         """Fail the run at a step: end what goes on beside it, and undo what was done."""

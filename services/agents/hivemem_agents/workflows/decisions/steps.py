@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import orjson
+
 from hivemem_agents.workflows.decisions.definitions import Plan
 from hivemem_agents.workflows.decisions.progress import FeedPlace, RunProgress, accepted
 from hivemem_agents.workflows.decisions.runs import require_run, run_not_found
@@ -21,10 +23,14 @@ from hivemem_agents.workflows.entities import (
 )
 from hivemem_contracts.agents.workflows.requests import RecordOnce, RenewStep, ReportStep
 from hivemem_contracts.errors import IllegalTransition, LeaseHeld, NotFound
+from hivemem_contracts.limits import REPLY_BYTES
 from hivemem_runtime.ledger.port import Append, Decided, Decision, Heads, value_of
 
 ABANDONED: Final = 1_000
 """The attempts of a step after which no further process is given it."""
+
+SESSION_STATE_BYTES: Final = 65_536
+"""What a claim of several steps reckons with for the state of a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,27 @@ def number_of(token: int) -> int:
 
 
 def claim_steps(heads: Heads, places: Collection[str], claim: Claim, now: int) -> Decided:
-    """Take the steps that can still be claimed. Raises `NothingLeft`."""
-    found = [step for step in (value_of(heads(STEP, place)) for place in places) if step and claimable(step, now)]
+    """Take the steps that can still be claimed, as many as an answer has room for. Raises `NothingLeft`."""
+    found: list[StepExecution] = []
+    room = REPLY_BYTES
+    for step in (value_of(heads(STEP, place)) for place in places):
+        if step is None or not claimable(step, now):
+            continue
+        room -= _bytes_of(taken(heads, step))
+        if found and room < 0:
+            break
+        found.append(step)
     if not found:
         raise NothingLeft
     batch = [step.place for step in found] if len(found) > 1 else None
     steps = [_claimed(step, claim, now, batch) for step in found]
     return Decided([Append(STEP, step.place, step) for step in steps], [taken(heads, step) for step in steps])
+
+
+def _bytes_of(one: Taken) -> int:
+    """Return the approximate size of a claimed step in an answer; the state of a session is not known here."""
+    state = SESSION_STATE_BYTES if one.run.session_id is not None else len(orjson.dumps(one.run.state))
+    return state + len(orjson.dumps([one.run.input, None if one.undone is None else one.undone.output]))
 
 
 def claimable(step: StepExecution, now: int) -> bool:
@@ -197,9 +217,9 @@ def renew_step(heads: Heads, body: RenewStep, now: int) -> Decision:
 
 def record_once(heads: Heads, body: RecordOnce) -> Decided:
     """Keep the first result under a key; an attempt that is over may still bring it, because its effect happened."""
-    number = number_of(body.token)
+    number, attempt = divmod(body.token, ATTEMPTS)
     step = value_of(heads(STEP, step_place(body.run_id, number)))
-    if step is None or step.id != body.step:
+    if step is None or step.id != body.step or not 1 <= attempt <= step.attempt:
         raise _no_step(heads, body)
     id = once_place(body.run_id, number, body.key)
     known = value_of(heads(ONCE, id))

@@ -5,7 +5,7 @@ commits of other workers.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from hivemem_contracts.errors import HiveError, Overloaded, Unavailable
 from hivemem_runtime.background import Background
 from hivemem_runtime.bus.requests.admission import Shares
 from hivemem_runtime.clock import elapsed_seconds, now_microseconds
-from hivemem_runtime.ledger.port import Committed, Ledger, Outcome, Write, value_of
+from hivemem_runtime.ledger.port import Committed, Covered, Ledger, Outcome, Page, Write, value_of
 from hivemem_runtime.service import Call
 
 POLL_SECONDS: Final = 0.5
@@ -199,35 +199,46 @@ class ClaimQueues(Background):
         """Share the ready steps, the longest-waiting first, among claims of any run."""
         found: dict[PendingClaim, list[str]] = {claim: [] for claim in claims}
         open_claims = list(claims)
+
+        def share(name: str, places: Iterable[str]) -> None:
+            for place in places:
+                taker = next((claim for claim in open_claims if claim.claim.wants(name)), None)
+                if taker is None or place in given:
+                    continue
+                given.add(place)
+                found[taker].append(place)
+                if len(found[taker]) == taker.limit:
+                    open_claims.remove(taker)
+
         cursor: str | None = None
         now = now_microseconds()
         while open_claims:
-            wanted = sum(claim.limit - len(found[claim]) for claim in open_claims)
-            page = await self._ledger.covered(
-                STEP,
-                queue.tenant,
-                "ready",
-                equals={"workflow": queue.workflow},
-                high=now + 1,
-                cursor=cursor,
-                limit=max(LEAST_EXAMINED, min(2 * wanted, 500)),
-            )
+            limit = max(LEAST_EXAMINED, min(2 * _missing(open_claims, found), 500))
+            page = await self._ready(queue, now, limit, cursor)
             for covered in page.items:
-                if covered.id in given:
-                    continue
-                name = str(covered.values["name"])
-                taker = next((claim for claim in open_claims if claim.claim.wants(name)), None)
-                if taker is None:
-                    continue
-                given.add(covered.id)
-                found[taker].append(covered.id)
-                if len(found[taker]) == taker.limit:
-                    open_claims.remove(taker)
+                share(str(covered.values["name"]), [covered.id])
             cursor = page.cursor
             if cursor is None:
                 await self._note_next(queue, now)
                 break
+            if all(claim.claim.handlers is not None for claim in open_claims):
+                # Any number of other steps may come first.
+                for name in sorted({name for claim in open_claims for name in claim.claim.handlers or ()}):
+                    page = await self._ready(queue, now, limit, None, name)
+                    share(name, [covered.id for covered in page.items])
+                await self._note_next(queue, now)
+                break
         return [(claim, places) for claim, places in found.items() if places]
+
+    async def _ready(
+        self, queue: _Queue, now: int, limit: int, cursor: str | None, name: str | None = None
+    ) -> Page[Covered]:
+        index, equals = "ready", {"workflow": queue.workflow}
+        if name is not None:
+            index, equals = "ready_handler", {**equals, "name": name}
+        return await self._ledger.covered(
+            STEP, queue.tenant, index, equals=equals, high=now + 1, cursor=cursor, limit=limit
+        )
 
     async def _note_next(self, queue: _Queue, now: int) -> None:
         """Note when the next step of the workflow can be claimed: after a pause, or the end of a claim."""
@@ -251,6 +262,10 @@ class ClaimQueues(Background):
             pass  # others were faster: the next round looks again
         except HiveError as error:
             claim.fail(error)
+
+
+def _missing(claims: Sequence[PendingClaim], found: Mapping[PendingClaim, Sequence[str]]) -> int:
+    return sum(claim.limit - len(found[claim]) for claim in claims)
 
 
 def _stopping() -> Unavailable:

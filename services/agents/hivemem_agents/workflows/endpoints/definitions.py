@@ -1,6 +1,7 @@
 """The operations on definitions."""
 
 from functools import partial
+from typing import Final
 
 import orjson
 
@@ -15,6 +16,9 @@ from hivemem_runtime.ledger.port import Ledger
 from hivemem_runtime.paging import Lines
 from hivemem_runtime.service import Call, Service
 
+READ_AT_ONCE: Final = 20
+"""Definitions in one read, each with all of its steps."""
+
 
 def bind(service: Service, plans: Plans) -> None:
     service.handler(operations.WORKFLOW_PUT, partial(put, service.ledger))
@@ -23,14 +27,15 @@ def bind(service: Service, plans: Plans) -> None:
 
 
 async def put(ledger: Ledger, call: Call, body: requests.PutWorkflow) -> bytes:
-    sender = call.sender.agent
-    outcome = await ledger.commit(call.write(WORKFLOW, body.name, lambda heads, now: put_workflow(heads, body, sender)))
+    tenant, agent = call.sender.tenant, call.sender.agent
+    write = call.write(WORKFLOW, body.name, lambda heads, now: put_workflow(heads, body, tenant, agent))
+    outcome = await ledger.commit(write)
     if outcome.stamp is not None:
         version, workflow, at = outcome.stamp.version, outcome.record, outcome.stamp.at
     elif outcome.answer is not None:
         version, workflow, at = outcome.answer
     else:  # a duplicate of a request that changed nothing
-        head = await ledger.head(WORKFLOW, call.sender.tenant, body.name)
+        head = await ledger.head(WORKFLOW, tenant, body.name)
         assert head is not None and head.value is not None, "a workflow is never erased"  # noqa: PT018
         version, workflow, at = head.version, head.value, head.at
     return orjson.dumps({**_view(body.name, version, workflow, at), "duplicate": outcome.duplicate})
@@ -48,11 +53,17 @@ async def get(plans: Plans, call: Call, body: requests.GetWorkflow) -> bytes:
 
 async def list_workflows(ledger: Ledger, call: Call, body: requests.ListWorkflows) -> bytes:
     lines = Lines(body.limit)
-    page = await ledger.find(WORKFLOW, call.sender.tenant, "all", equals={}, cursor=body.cursor, limit=body.limit)
-    for head in page.items:
-        if head.value is not None:
-            lines.add(workflow_fields(head.id, head.version, head.value, head.at))
-    return lines.answer(page.cursor)
+    cursor = body.cursor
+    while not lines.complete:
+        limit = min(lines.wanted(), READ_AT_ONCE)
+        page = await ledger.find(WORKFLOW, call.sender.tenant, "all", equals={}, cursor=cursor, limit=limit)
+        for head in page.items:
+            if head.value is not None:
+                lines.add(workflow_fields(head.id, head.version, head.value, head.at))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return lines.answer(cursor)
 
 
 def _view(name: str, version: int, workflow: WorkflowVersion, at: int) -> dict[str, object]:

@@ -15,6 +15,8 @@ from hivemem_runtime.bus.feed.reading import FeedReading
 from hivemem_runtime.ledger.port import Head, Ledger, value_of
 
 KEPT_PLANS: Final = 200
+KEPT_STEPS: Final = 50_000
+"""A step takes about a kilobyte, and a definition has 20,000 at most."""
 KEPT_RUNS: Final = 20_000
 
 
@@ -50,6 +52,8 @@ class Plans(Background):
                 raise NotFound(f"workflow {name!r} has no version {version}", name=name, version=version)
             found = Plan(WorkflowDefinition.model_validate(record.value.definition))
             self._plans[tenant, name, version] = found
+            while len(self._plans) > 1 and sum(len(plan.steps) for plan in self._plans.values()) > KEPT_STEPS:
+                self._plans.popitem(last=False)
         return found
 
     async def newest(self, tenant: str, name: str) -> Head[WorkflowVersion]:

@@ -4,6 +4,7 @@ A live change only wakes its follower, which then reads the feed itself. So a re
 change, or not signed by a worker, is passed over.
 """
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +34,8 @@ log = structlog.get_logger("hivemem.workflows")
 SWEEP_SECONDS: Final = 5.0
 """Between two looks for waits of other workers, and at the feed where nothing woke a follower."""
 WAITS: Final = 10_000
-READ_AT_ONCE: Final = 1_000
+TURN_SECONDS: Final = 0.1
+"""What the waits of one tenant may take in a round, because a condition can be costly."""
 AT_ONCE: Final = 200
 
 
@@ -55,7 +57,7 @@ class ChangeWaits(Timer):
         super().__init__("change-waits", (self.sweep, self.read), 1.0, rest_factor=0.0)
         self._ledger = ledger
         self._settling = settling
-        self._followers: dict[tuple[str, str], _Follower] = {}
+        self._followers = OrderedDict[tuple[str, str], _Follower]()
         self._new: dict[tuple[str, str], StepExecution] = {}
         self._swept = -SWEEP_SECONDS
         self._client: Client | None = None
@@ -128,16 +130,24 @@ class ChangeWaits(Timer):
         if self._client is None:
             return
         feed = FeedReading(self._client)
+        began = elapsed_seconds()
+        left: dict[str, float] = defaultdict(lambda: TURN_SECONDS)
         for key, follower in list(self._followers.items()):
-            if follower.woken and not self.stopping:
+            if follower.woken and left[follower.tenant] > 0 and not self.stopping:
                 follower.woken = False
-                await self._read(feed, follower)
+                self._followers.move_to_end(key)
+                turn = elapsed_seconds()
+                await self._read(feed, follower, turn + left[follower.tenant])
+                left[follower.tenant] -= elapsed_seconds() - turn
             if not follower.waits:
                 del self._followers[key]
                 for live in follower.live:
                     await live.stop()
+        if any(seconds <= 0 for seconds in left.values()):
+            await self.rest(elapsed_seconds() - began)
+            self.wake()
 
-    async def _read(self, feed: FeedReading, follower: _Follower) -> None:
+    async def _read(self, feed: FeedReading, follower: _Follower, until: float) -> None:
         try:
             state = await feed.state()
             # A sequence of another feed says nothing: begin again with what this one holds.
@@ -145,9 +155,7 @@ class ChangeWaits(Timer):
                 place: began if began.identity == state.identity else FeedPlace(state.identity, 0)
                 for place, began in follower.waits.items()
             }
-            for _ in range(READ_AT_ONCE):
-                if not follower.waits or self.stopping:
-                    return
+            while follower.waits and not self.stopping:
                 after = min(began.sequence for began in follower.waits.values())
                 stored = [await feed.next(subject, after) for subject in follower.filters]
                 found = min((one for one in stored if one is not None), key=lambda one: one.sequence, default=None)
@@ -155,15 +163,16 @@ class ChangeWaits(Timer):
                     newest = FeedPlace(state.identity, max(after, state.last_sequence))
                     follower.waits = dict.fromkeys(follower.waits, newest)
                     return
-                await self._offer(follower, found)
+                await self._offer(follower, found, until)
+                if elapsed_seconds() > until:
+                    follower.woken = True
+                    return
         except HiveError as error:
             log.warning("waits for changes postponed", tenant=follower.tenant, error=str(error))
             follower.woken = True
-        else:
-            self._stir(follower)
 
-    async def _offer(self, follower: _Follower, stored: StoredChange) -> None:
-        """Show a change to the waits that have not seen it."""
+    async def _offer(self, follower: _Follower, stored: StoredChange, until: float) -> None:
+        """Show a change to the waits that have not seen it: to one at least, and to more as long as there is time."""
         change = stored.change()
         for place, began in list(follower.waits.items()):
             if began.sequence >= stored.sequence:
@@ -172,6 +181,8 @@ class ChangeWaits(Timer):
                 del follower.waits[place]
             else:
                 follower.waits[place] = FeedPlace(began.identity, stored.sequence)
+            if elapsed_seconds() > until:
+                return
 
     async def _ends(self, tenant: str, place: str, change: dict[str, Any]) -> bool:
         """Return whether a wait is over, with this change or without."""
