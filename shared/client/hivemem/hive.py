@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, M
 from copy import copy
 from datetime import datetime
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 import pydantic
 from pydantic import BaseModel
@@ -20,7 +20,7 @@ from hivemem.large_values import IN_A_REPLY, READS, resolved
 from hivemem.leases import Lease
 from hivemem.lines import FilePath
 from hivemem.methods import Command, suggesting
-from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, URL_VARIABLE, CallOptions, default_url
+from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, URL_VARIABLE, CallOptions, OptionFields, default_url
 from hivemem.pipeline import PIPELINE_PENDING, Pipeline
 from hivemem.publishing import (
     Body,
@@ -49,17 +49,6 @@ from hivemem_contracts.subjects import inbox_prefix, request_subject
 from hivemem_contracts.vectors.models import ItemKind, RecallFilter, Weights
 from hivemem_contracts.vectors.operations import RECALL
 from hivemem_contracts.vectors.replies import RecallAnswer
-
-
-class OptionFields(TypedDict, total=False):
-    """The fields of `CallOptions`, for `with_options`."""
-
-    timeout_seconds: float
-    attempt_seconds: float
-    retries: int
-    message_id: str | None
-    large_values: bool
-    traceparent: str | None
 
 
 class Hive(Services, WorkflowsOfClient, WindowHandles):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.nearest_name import suggestion
@@ -69,3 +69,14 @@ class CallOptions:
 
 def _refused(name: str, wanted: str, value: object) -> InvalidRequest:
     return InvalidRequest(f"{name}: {wanted} is wanted, got {value!r:.120}", field=name)
+
+
+class OptionFields(TypedDict, total=False):
+    """The fields of `CallOptions`, for `with_options`."""
+
+    timeout_seconds: float
+    attempt_seconds: float
+    retries: int
+    message_id: str | None
+    large_values: bool
+    traceparent: str | None

@@ -6,11 +6,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import IO, Any, Literal, Self, Unpack, cast, overload
 
-from hivemem.hive import Hive, OptionFields
+from hivemem.hive import Hive
 from hivemem.importing import Existing, Imported
 from hivemem.lines import FilePath
 from hivemem.methods import suggesting
-from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, CallOptions
+from hivemem.options import DEFAULT_AGENT, DEFAULT_TENANT, CallOptions, OptionFields
 from hivemem.pipeline import PIPELINE_PENDING
 from hivemem.publishing import Body, Receipt
 from hivemem.sync.artifacts import BlockingOpenArtifact
