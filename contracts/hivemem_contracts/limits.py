@@ -150,6 +150,9 @@ STEP_WAIT_MAXIMUM_MS: Final = 60_000
 WINDOW_MESSAGES: Final = 20_000
 """The messages that one window may be allowed to hold."""
 
+WINDOW_WRITERS: Final = 100
+"""The names and patterns in the writers of a resource."""
+
 WINDOW_MESSAGE_BYTES: Final = 262_144
 """One message of a window, encoded as JSON."""
 

@@ -185,6 +185,8 @@ export interface AppendMessage {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
   lease?: LeaseClaim | null;
   /** At most 262,144 bytes as JSON in UTF-8. */
@@ -198,6 +200,8 @@ export interface AppendMessages {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
   lease?: LeaseClaim | null;
   messages: WindowMessage[];
@@ -455,6 +459,8 @@ export interface ClearWindow {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
   lease?: LeaseClaim | null;
 }
@@ -670,6 +676,8 @@ export interface DeleteMessage {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
   lease?: LeaseClaim | null;
   message_id: Id;
@@ -809,6 +817,8 @@ export interface FlushWindow {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
   lease?: LeaseClaim | null;
   /** That of the resource, else `fifo`. */
@@ -1039,6 +1049,8 @@ export interface InspectWindow {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
 }
 
 /** Any JSON with integers of 64 bits and finite numbers, nested at most 100 levels deep. */
@@ -1784,6 +1796,8 @@ export interface ReadOriginals {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   limit?: number;
   cursor?: Cursor | null;
 }
@@ -1816,6 +1830,8 @@ export interface ReadWindow {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** Only the newest messages; a tool call and its results stay together. */
   limit?: number | null;
   /** Messages of the system first, then the newest ones, up to that many tokens. */
@@ -2913,6 +2929,8 @@ export interface WindowResource {
   ttl_seconds?: number | null;
   /** Each write needs the lease on the window; one without a claim takes it for itself. */
   locking?: boolean;
+  /** The agents that may write, by name or by a pattern such as `support-*`; others read. */
+  writers?: string[] | null;
   privacy?: Privacy | null;
   /** Whose tokenizer counts; an estimate if left out. */
   token_provider?: Id | null;
@@ -3149,6 +3167,8 @@ export interface WriteWindow {
   key?: Id | null;
   /** The variables of the key template. Not together with `key`. */
   context?: { [key: string]: Json } | null;
+  /** `read-only`: a write is refused with `Forbidden`. */
+  mode?: "read-write" | "read-only";
   /** The lease under which it is written. A claim with an earlier token of this lease is refused from then on. */
   lease?: LeaseClaim | null;
   messages: WindowMessage[];

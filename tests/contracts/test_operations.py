@@ -50,7 +50,7 @@ SESSION_REPLIES = {
     "list": "items cursor",
     "app_put": "app_name state_indexes pending duplicate?",
     "app_get": "app_name state_indexes pending",
-    "machine_put": "name version definition created_at created_by duplicate?",
+    "machine_put": "name version definition created_at created_by duplicate? unreachable?",
     "machine_get": "name version definition created_at created_by",
 }
 SESSION = (

@@ -262,6 +262,28 @@ async def test_unknown_resources_and_windows_are_not_found(writer: Writer) -> No
     assert await writer.contents() == ["hi"], "its windows stay readable"
 
 
+async def test_only_the_writers_of_a_resource_write(writer: Writer) -> None:
+    await writer.declare(writers=["bot", "support-*-eu"])
+    await writer.say("one", here={**CHAT, "message_id": "m"})
+    await writer.called("support-4-eu").say("two")
+    here = {**CHAT, "mode": "read-only"}
+    assert await writer.called("support-4").contents(here) == ["one", "two"]
+    writes: list[tuple[str, Body]] = [
+        ("append", {"message": {"role": "user"}}),
+        ("append_many", {"messages": [{"role": "user"}]}),
+        ("write", {"messages": []}),
+        ("delete", {"message_id": "m"}),
+        ("clear", {}),
+        ("flush", {}),
+    ]
+    for operation, fields in writes:
+        refused = await writer.called("support-4").refusal(operation, CHAT, **fields)
+        assert (refused.code, refused.context) == (40301, {"field": "resource"}), operation
+        refused = await writer.refusal(operation, here, **fields)
+        assert (refused.code, refused.context) == (40301, {"field": "mode"}), operation
+    assert await writer.contents() == ["one", "two"]
+
+
 async def test_a_lower_limit_holds_for_the_next_read(writer: Writer) -> None:
     await writer.declare()
     for text in "abc":

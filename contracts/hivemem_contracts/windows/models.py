@@ -9,12 +9,14 @@ from hivemem_contracts.identifiers import Id, Time
 from hivemem_contracts.json_values import FromPython, Json
 from hivemem_contracts.limits import (
     AGENT_ID_CHARACTERS,
+    ID_CHARACTERS,
     WINDOW_MESSAGE_BYTES,
     WINDOW_MESSAGES,
     WINDOW_PATTERN_CHARACTERS,
     WINDOW_PATTERNS,
     WINDOW_TEMPLATE_CHARACTERS,
     WINDOW_TOOL_CALLS,
+    WINDOW_WRITERS,
 )
 from hivemem_contracts.memory.models import Importance
 from hivemem_contracts.model import ReplyBody, RequestBody
@@ -43,6 +45,8 @@ KeyTemplate = Annotated[
         "`slug` and `default('text')`. In the value of a variable, `%` becomes `%25` and `:` becomes `%3A`.",
     ),
 ]
+Mode = Literal["read-write", "read-only"]
+AgentPattern = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS)]
 WindowType = Literal["token", "message", "buffer"]
 Eviction = Literal["fifo", "lru", "lfu", "priority"]
 FlushStrategy = Literal[
@@ -147,6 +151,9 @@ class WindowResource(RequestBody):
     locking: bool = Field(
         default=False,
         description="Each write needs the lease on the window; one without a claim takes it for itself.",
+    )
+    writers: Annotated[list[AgentPattern], Field(min_length=1, max_length=WINDOW_WRITERS)] | None = Field(
+        default=None, description="The agents that may write, by name or by a pattern such as `support-*`; others read."
     )
     privacy: Privacy | None = None
     token_provider: Id | None = Field(default=None, description="Whose tokenizer counts; an estimate if left out.")

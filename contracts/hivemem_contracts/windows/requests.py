@@ -12,7 +12,7 @@ from hivemem_contracts.limits import BATCH_ITEMS, LIST_DEFAULT, WINDOW_CONTEXT_B
 from hivemem_contracts.memory.models import LeaseClaim
 from hivemem_contracts.model import RequestBody
 from hivemem_contracts.sizes import MaxBytes
-from hivemem_contracts.windows.models import FlushStrategy, NewMessage, ResourceId, Share, WindowResource
+from hivemem_contracts.windows.models import FlushStrategy, Mode, NewMessage, ResourceId, Share, WindowResource
 
 Context = Annotated[dict[str, Json], FromPython(), MaxBytes(WINDOW_CONTEXT_BYTES)]
 
@@ -46,6 +46,7 @@ class NamedWindow(RequestBody):
     context: Context | None = Field(
         default=None, description="The variables of the key template. Not together with `key`."
     )
+    mode: Mode = Field(default="read-write", description="`read-only`: a write is refused with `Forbidden`.")
 
 
 class WindowWrite(NamedWindow):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hivemem.methods import suggesting
 from hivemem.publishing import Receipt
@@ -13,7 +13,7 @@ from hivemem_contracts.json_values import plain_json
 from hivemem_contracts.memory.models import LeaseClaim
 from hivemem_contracts.operations import Operation, ReplyT
 from hivemem_contracts.windows import operations
-from hivemem_contracts.windows.models import FlushStrategy, Share, StoredMessage, WindowMessage
+from hivemem_contracts.windows.models import FlushStrategy, Mode, Share, StoredMessage, WindowMessage
 from hivemem_contracts.windows.replies import (
     MessageAppended,
     MessageDeleted,
@@ -28,13 +28,11 @@ from hivemem_contracts.windows.replies import (
 if TYPE_CHECKING:
     from hivemem.hive import Hive
 
-Mode = Literal["read-write", "read-only"]
-
 
 class Window:
     """A window. Made by `hive.window`, which sends nothing; each method is a request.
 
-    In the mode `read-only`, methods that write raise `Forbidden`, and send nothing.
+    In the mode `read-only`, methods that write raise `Forbidden`, and send nothing; the worker would refuse them, too.
     """
 
     def __init__(
@@ -163,4 +161,4 @@ class Window:
         if operation.writes:
             self.check_writable(operation.full_name)
         given = {name: value for name, value in fields.items() if value is not None}
-        return await self.hive.send(operation, {**self._place, **given})
+        return await self.hive.send(operation, {**self._place, "mode": self.mode, **given})

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pydantic
 from pydantic import Field
 
-from hivemem.window import Mode, Window
+from hivemem.window import Window
 from hivemem_contracts.error_values import shown
 from hivemem_contracts.errors import InvalidRequest
 from hivemem_contracts.identifiers import Id
 from hivemem_contracts.model import RequestBody, invalid_request
-from hivemem_contracts.windows.models import ResourceId
+from hivemem_contracts.windows.models import Mode, ResourceId
 
 if TYPE_CHECKING:
     from hivemem.hive import Hive

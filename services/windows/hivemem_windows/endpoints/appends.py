@@ -74,7 +74,7 @@ async def _append(
             reads = ((RESOURCE, body.resource), (CONTENT, name.id))
             return call.step(WINDOW, name.id, decide, reads, request_id=call.request_id, once=once)
 
-        outcome = await rules.commit(tenant, body.resource, make)
+        outcome = await rules.commit(call, body, make)
     return prepared, name, outcome
 
 
@@ -94,7 +94,7 @@ async def write(rules: ResourceRules, leases: WindowLeases, call: Call, body: re
 
             return call.write(WINDOW, name.id, decide, ((RESOURCE, body.resource), (CONTENT, name.id)))
 
-        outcome = await rules.commit(tenant, body.resource, make)
+        outcome = await rules.commit(call, body, make)
     state = _state(outcome)
     return MessagesAppended(key=name.key, **_answer(outcome, state), results=_results(prepared, state))
 

@@ -41,7 +41,7 @@ async def delete_message(
                 reads = tuple((MESSAGE, message_place(name.id, each.sequence)) for each in found)
                 return call.write(WINDOW, name.id, decide, ((CONTENT, name.id), *reads))
 
-            outcome = await rules.commit(tenant, body.resource, make)
+            outcome = await rules.commit(call, body, make)
     assert outcome.stamp is not None, "a deletion appends"
     return MessageDeleted(
         key=name.key, **outcome.record.value, version=outcome.stamp.version, duplicate=outcome.duplicate
@@ -69,7 +69,7 @@ async def clear(rules: ResourceRules, leases: WindowLeases, call: Call, body: re
         async def make(rules: Rules) -> Write:
             return call.write(WINDOW, name.id, lambda heads, now: clear_window(heads, name, rules, lease.claim, now))
 
-        outcome = await rules.commit(call.sender.tenant, body.resource, make)
+        outcome = await rules.commit(call, body, make)
     assert outcome.stamp is not None, "clearing appends"
     deleted = outcome.record.value["messages"]
     return WindowCleared(key=name.key, deleted=deleted, version=outcome.stamp.version, duplicate=outcome.duplicate)

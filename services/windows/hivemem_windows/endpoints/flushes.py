@@ -48,7 +48,7 @@ async def flush(
 
             return call.write(CONTENT, name.id, decide)
 
-        asked = await rules.commit(tenant, body.resource, make)
+        asked = await rules.commit(call, body, make)
     deadline = elapsed_seconds() + WAIT_SECONDS
     while True:
         await flusher.flush(tenant, name.id)

@@ -6,10 +6,13 @@ from typing import Final
 
 from hivemem_contracts.errors import Unavailable
 from hivemem_contracts.windows.models import WindowResource
+from hivemem_contracts.windows.requests import WindowWrite
 from hivemem_runtime.bounded import BoundedDict
 from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.ledger.port import Committed, Ledger, Outcome, Write
+from hivemem_runtime.service import Call
 from hivemem_runtime.tokens import token_counter
+from hivemem_windows.decisions.access import require_writer
 from hivemem_windows.decisions.limits import limits_of
 from hivemem_windows.decisions.resources import resource_not_found
 from hivemem_windows.decisions.screening import Screen
@@ -60,11 +63,15 @@ class ResourceRules:
         counter = token_counter(resource.token_provider or "estimate", self._tokenizers, PROVIDER)
         return Rules(resource, version, limits_of(resource), counter, Screen(resource.privacy))
 
-    async def commit(self, tenant: str, id: str, make: Callable[[Rules], Awaitable[Write]]) -> Outcome:
-        """Commit a write that was prepared for the newest version of a resource."""
+    async def commit(self, call: Call, body: WindowWrite, make: Callable[[Rules], Awaitable[Write]]) -> Outcome:
+        """Commit a write that was prepared for the newest version of a resource. Raises `Forbidden` for a sender that
+        may only read."""
+        tenant, id = call.sender.tenant, body.resource
         for _ in range(TRIES):
             try:
-                return await self._ledger.commit(await make(await self.rules(tenant, id)))
+                rules = await self.rules(tenant, id)
+                require_writer(rules.resource, call.sender.agent, body.mode)
+                return await self._ledger.commit(await make(rules))
             except StaleResource:
                 self._known.pop((tenant, id), None)
         raise Unavailable(f"resource {id!r} changes all the time", retry_after_ms=100)

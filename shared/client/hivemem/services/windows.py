@@ -106,6 +106,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         lease: LeaseClaim | None = None,
         message: WindowMessage,
         message_id: str | None = None,
@@ -114,6 +115,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             lease: The lease under which it is written. A claim with an earlier token of this lease is refused from then
                 on.
             message_id: The same id again appends nothing and gets the first answer.
@@ -134,6 +136,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         lease: LeaseClaim | None = None,
         messages: Sequence[WindowMessage],
     ) -> MessagesAppended:
@@ -141,6 +144,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             lease: The lease under which it is written. A claim with an earlier token of this lease is refused from then
                 on.
 
@@ -160,6 +164,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         limit: int | None = None,
         max_tokens: int | None = None,
         shares: Sequence[Literal["system", "long_term", "short_term"]] | None = None,
@@ -168,6 +173,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             limit: Only the newest messages; a tool call and its results stay together. From 1 to 20000.
             max_tokens: Messages of the system first, then the newest ones, up to that many tokens.
 
@@ -184,6 +190,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         lease: LeaseClaim | None = None,
         messages: Sequence[WindowMessage],
         expect_version: int | None = None,
@@ -192,6 +199,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             lease: The lease under which it is written. A claim with an earlier token of this lease is refused from then
                 on.
             expect_version: Refuse with RevisionConflict unless this is the current version; 0: must not exist.
@@ -214,6 +222,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         lease: LeaseClaim | None = None,
         message_id: str,
     ) -> MessageDeleted:
@@ -221,6 +230,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             lease: The lease under which it is written. A claim with an earlier token of this lease is refused from then
                 on.
 
@@ -240,12 +250,14 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         lease: LeaseClaim | None = None,
     ) -> WindowCleared:
         """Delete all messages of a window, its summary and its originals.
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             lease: The lease under which it is written. A claim with an earlier token of this lease is refused from then
                 on.
 
@@ -265,6 +277,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         limit: int = 50,
         cursor: str | None = None,
     ) -> OriginalPage:
@@ -272,6 +285,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             limit: From 1 to 1000.
             cursor: The cursor of the previous page.
 
@@ -288,6 +302,7 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
         lease: LeaseClaim | None = None,
         strategy: Literal[
             "fifo",
@@ -306,6 +321,7 @@ class WindowsOperations(ServiceMethods):
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
             lease: The lease under which it is written. A claim with an earlier token of this lease is refused from then
                 on.
             strategy: That of the resource, else `fifo`.
@@ -326,11 +342,13 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
     ) -> WindowHealth:
         """Check a window against its limits.
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
 
         Raises:
             NotFound: No such session, memory, artifact, agent, window or version.
@@ -345,11 +363,13 @@ class WindowsOperations(ServiceMethods):
         resource: str,
         key: str | None = None,
         context: dict[str, Json] | None = None,
+        mode: Literal["read-write", "read-only"] = "read-write",
     ) -> WindowStats:
         """Read the counters of a window.
 
         Args:
             context: The variables of the key template. Not together with `key`.
+            mode: `read-only`: a write is refused with `Forbidden`.
 
         Raises:
             NotFound: No such session, memory, artifact, agent, window or version.

@@ -25,9 +25,9 @@ from hivemem.sync.window import BlockingWindow
 from hivemem.sync.workflows import BlockingWorkflows
 from hivemem.sync.workspaces import BlockingWorkspaces
 from hivemem.transfer import Progress
-from hivemem.window import Mode
 from hivemem.window_uses import WindowConfig
 from hivemem_contracts.operations import Fields
+from hivemem_contracts.windows.models import Mode
 
 
 class BlockingHive(BlockingServices, Blocking[Hive]):

@@ -6,10 +6,11 @@ from typing import Any, Literal, Self, overload
 
 from hivemem.methods import suggesting
 from hivemem.sync.blocking import Blocking, blocking, iterating, threaded
-from hivemem.window import Mode, Window
+from hivemem.window import Window
 from hivemem.window_shapes import AnthropicPrompt, GeminiPrompt
 from hivemem.window_turns import Format, MessageLike, RecallOptions, WindowTurn
 from hivemem_contracts.vectors.models import Recalled
+from hivemem_contracts.windows.models import Mode
 from hivemem_contracts.windows.replies import WindowRead
 
 
