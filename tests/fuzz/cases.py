@@ -27,9 +27,13 @@ FREE: Final = ("value", "patch", "metadata", "content", "state_delta", "initial_
 GUARDED: Final = 300
 SIZES: Final = (0, 1, 5, -1, 2**53, 10**18, "1", None, True)
 HUGE_BYTES: Final = (999_999, 1_000_000, 1_000_001, 4_000_000, 8_000_000)
-UNAVAILABLE_AT_TIMES: Final = ("vectors", "sessions.list")
-"""Services and operations that may answer Unavailable: vectors ask another worker that may be too slow, and a state
-index may be incomplete. No server is away here, and fewer requests are under way than one tenant may have."""
+UNAVAILABLE_AT_TIMES: Final = (
+    *("vectors", "agents", "windows"),
+    *("sessions.list", "artifacts.workspace_commit", "artifacts.workspace_delete"),
+)
+"""Services and operations that may answer Unavailable: some ask another worker that may be too slow, a state index may
+be incomplete, and a deletion may be under way. No server is away here, and fewer requests are under way than one tenant
+may have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ def require_writer(resource: WindowResource, agent: str, mode: Mode) -> None:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a name matches a pattern, where each `*` stands for any characters, or none."""
+    """Return whether a name matches a pattern, where each `*` matches any text."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern
