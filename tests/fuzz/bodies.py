@@ -45,6 +45,7 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "machine": ("machine", "m1"),
     "run_id": tuple(f"run{number}" for number in range(9)),
     "step": ("a", "b", "end"),
+    "id": ("a", "b", "chat", "step-1", "step-2", "step-3", "look", "book", "pay", "send", "wait", "ask"),
     "author": ("bot", "ann"),
     "sha256": ("0" * 64, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"),
     "content_type": ("text/plain", "application/json; charset=utf-8"),
