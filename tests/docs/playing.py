@@ -200,6 +200,8 @@ def on_terminal(
         os.close(ours)
         process.kill()
         process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
     return process.returncode, _COLOUR.sub("", (shown + said).decode()).replace("\r\n", "\n")
 
 
