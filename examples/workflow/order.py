@@ -81,4 +81,4 @@ async def ended(run_id: str) -> hivemem.Run:
 
 
 if __name__ == "__main__":
-    asyncio.run(work() if "--work" in sys.argv else main(sys.argv[1]))
+    asyncio.run(work() if "--work" in sys.argv else main(sys.argv[1] if len(sys.argv) > 1 else hivemem.new_id()))
