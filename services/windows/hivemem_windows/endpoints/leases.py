@@ -14,6 +14,7 @@ from hivemem_contracts.windows.requests import WindowWrite
 from hivemem_runtime.bus.requests.outgoing import TIMEOUT_SECONDS, Asking
 from hivemem_runtime.clock import elapsed_seconds
 from hivemem_runtime.service import Call
+from hivemem_windows.decisions.access import require_writer
 from hivemem_windows.endpoints.names import window_of
 from hivemem_windows.endpoints.resource_rules import ResourceRules
 
@@ -37,11 +38,13 @@ class WindowLeases:
 
     @asynccontextmanager
     async def held(self, call: Call, body: WindowWrite) -> AsyncGenerator[HeldLease]:
-        """Hold the lease while a write is done. Raises `LeaseHeld` if another holder keeps it for too long."""
+        """Hold the lease while a write is done. Raises `LeaseHeld` if another holder keeps it for too long, `Forbidden`
+        for a sender that may only read."""
         if body.lease is not None:
             yield HeldLease(body.lease)
             return
         rules = await self._rules.rules(call.sender.tenant, body.resource)
+        require_writer(rules.resource, call.sender.agent, body.mode)
         if not rules.resource.locking:
             yield HeldLease(None)
             return

@@ -29,8 +29,9 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None or isinstance(error, BrokenPipeError):
+        if error.filename is not None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes the rest when it exits
-        sys.stderr.write(f"standard output: {error.strerror}\n")
+        if not isinstance(error, BrokenPipeError):  # a reader such as `head` has enough
+            sys.stderr.write(f"standard output: {error.strerror}\n")
         sys.exit(1)
